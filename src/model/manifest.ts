@@ -1,0 +1,163 @@
+/**
+ * The manifest: what a model *is*, in one normalised shape whatever file it came from.
+ *
+ * Adapters (adapters/) produce it; the engine is built from it and never from a file format. Numbers here are facts read
+ * from files, not guesses. A manifest holds no weights and no text tables: only where they are.
+ */
+import { z } from "zod";
+
+const count = z.number().int().nonnegative();
+const positive = z.number().int().positive();
+
+/** Roles are the lower-case names of SURGE_ROLES in csrc/include/surge.h. */
+export const ROLES = [
+  "token_embedding",
+  "output_norm",
+  "output",
+  "attn_norm",
+  "ffn_norm",
+  "attn_q",
+  "attn_k",
+  "attn_v",
+  "attn_out",
+  "attn_q_norm",
+  "attn_k_norm",
+  "gdn_qkv",
+  "gdn_z",
+  "gdn_b",
+  "gdn_a",
+  "gdn_conv",
+  "gdn_dt_bias",
+  "gdn_decay",
+  "gdn_norm",
+  "gdn_out",
+  "router",
+  "expert_gate",
+  "expert_up",
+  "expert_down",
+  "shared_router",
+  "shared_gate",
+  "shared_up",
+  "shared_down",
+] as const;
+export type Role = typeof ROLES[number];
+
+const Rope = z.object({
+  kind: z.enum(["default", "yarn"]),
+  theta: z.number().positive(),
+  rotaryDim: positive,
+  factor: z.number().positive(),
+  originalContext: count,
+  betaFast: z.number(),
+  betaSlow: z.number(),
+  /** Factor on cos and sin; 1 without YaRN, 0.1 ln(factor) + 1 with it unless the file says otherwise. */
+  attentionFactor: z.number(),
+});
+
+/** Normalised configuration; counts in elements. Delta-net numbers are 0 in a family without one. */
+export const ModelConfig = z.object({
+  layers: positive,
+  hidden: positive,
+  vocab: positive,
+  context: positive,
+  heads: positive,
+  kvHeads: positive,
+  headDim: positive,
+  attnGated: z.boolean(),
+  layerKinds: z.array(z.enum(["attention", "gdn"])),
+  gdnKeyHeads: count,
+  gdnValueHeads: count,
+  gdnKeyDim: count,
+  gdnValueDim: count,
+  gdnConv: count,
+  /** grouped: value head h reads key head floor(h / r); tiled: h mod key heads. */
+  gdnHeadOrder: z.enum(["grouped", "tiled"]),
+  experts: positive,
+  expertsUsed: positive,
+  expertFf: positive,
+  sharedFf: count,
+  normTopk: z.boolean(),
+  rmsEps: z.number().positive(),
+  rope: Rope,
+});
+export type ModelConfig = z.infer<typeof ModelConfig>;
+
+/** A file as it was when the manifest was made; a change is an error before any weight is used. */
+export const ManifestFile = z.object({
+  path: z.string(),
+  bytes: count,
+  mtimeNs: z.string().regex(/^\d+$/),
+  inode: z.string().regex(/^\d+$/),
+});
+export type ManifestFile = z.infer<typeof ManifestFile>;
+
+export const TensorScale = z.object({
+  kind: z.enum(["block_128", "tensor"]),
+  dtype: z.enum(["F32", "F16", "BF16"]),
+  file: count,
+  offset: count,
+  expertStride: count,
+  rowFirst: count,
+  rows: positive,
+  cols: positive,
+});
+export type TensorScale = z.infer<typeof TensorScale>;
+
+/**
+ * A run of rows of a matrix for one expert or several at equal distance (surge_tensor_desc). Vectors have one row.
+ * dtype is the format's name as in csrc/quant ("Q4_K", "BF16", "F8_E4M3" …), name the tensor's name in its file.
+ */
+export const ManifestTensor = z.object({
+  name: z.string(),
+  role: z.enum(ROLES),
+  layer: z.number().int().min(-1),
+  dtype: z.string(),
+  file: count,
+  offset: count,
+  rowFirst: count,
+  rows: positive,
+  cols: positive,
+  expertFirst: count,
+  expertCount: positive,
+  expertStride: count,
+  transform: z.enum(["none", "add_one", "neg_exp"]),
+  scale: TensorScale.optional(),
+});
+export type ManifestTensor = z.infer<typeof ManifestTensor>;
+
+/** Sampling defaults of the model itself (generation_config.json or GGUF general.sampling.*); absent: not stated. */
+export const SamplingDefaults = z.object({
+  temperature: z.number().optional(),
+  topK: count.optional(),
+  topP: z.number().optional(),
+  minP: z.number().optional(),
+  presencePenalty: z.number().optional(),
+  repeatPenalty: z.number().optional(),
+});
+export type SamplingDefaults = z.infer<typeof SamplingDefaults>;
+
+export const Manifest = z.object({
+  schema: z.literal("surge.manifest/1"),
+  /** The adapter that made it: "qwen35moe", "qwen3moe". */
+  family: z.string(),
+  name: z.string(),
+  format: z.enum(["gguf", "safetensors"]),
+  config: ModelConfig,
+  files: z.array(ManifestFile),
+  tensors: z.array(ManifestTensor),
+  /** Index of the GGUF file whose metadata holds the tokenizer, or paths of tokenizer.json and its companions. */
+  text: z.discriminatedUnion("kind", [
+    z.object({ kind: z.literal("gguf"), file: count }),
+    z.object({
+      kind: z.literal("huggingface"),
+      tokenizer: z.string(),
+      tokenizerConfig: z.string().optional(),
+      chatTemplate: z.string().optional(),
+    }),
+  ]),
+  stopTokens: z.array(count),
+  sampling: SamplingDefaults,
+  /** Tensors in the files that text inference does not use, by reason. */
+  ignored: z.object({ vision: count, mtp: count, unknown: count }),
+});
+export type Manifest = z.infer<typeof Manifest>;

@@ -1,0 +1,21 @@
+/**
+ * The plan: where everything runs and lives. Readable and editable by a person; validated here before anything is opened.
+ * This file knows the shape only; memory.ts knows whether it fits.
+ */
+import { z } from "zod";
+
+export const Plan = z.object({
+  schema: z.literal("surge.plan/1"),
+  /** "cpu", or "cpu" and NPUs such as "npu:0". */
+  devices: z.array(z.string().regex(/^(cpu|npu:\d+)$/)).min(1).max(17),
+  precision: z.enum(["exact"]),
+  kv: z.enum(["f32", "f16"]),
+  threads: z.number().int().min(1).max(512),
+  /** Tokens one sequence may hold. */
+  context: z.number().int().min(1).max(1 << 24),
+  /** Sequences open at once. */
+  parallel: z.number().int().min(1).max(256),
+  /** Rows one step may hold. */
+  stepRows: z.number().int().min(1).max(4096),
+}).strict();
+export type Plan = z.infer<typeof Plan>;
