@@ -1,0 +1,54 @@
+/*
+ * api.c – the only exported functions. Each checks its pointers and forwards: the boundary is here so that the inside may trust them.
+ */
+#include "abi/layout.h"
+#include "base/error.h"
+#include "engine/engine.h"
+#include "surge.h"
+
+static int32_t null_argument(surge_error *err) { return error_set(err, SURGE_E_ARGUMENT, "a pointer is null"); }
+
+int32_t surge_abi(surge_abi_info *ret_info) {
+  if (ret_info == NULL) {
+    return SURGE_E_ARGUMENT;
+  }
+  *ret_info = (surge_abi_info){sizeof *ret_info, SURGE_ABI_VERSION, abi_layout_hash()};
+  return SURGE_OK;
+}
+
+int32_t surge_engine_measure(const surge_engine_desc *desc, surge_memory *ret_memory, surge_error *err) {
+  return desc == NULL || ret_memory == NULL ? null_argument(err) : engine_measure(desc, ret_memory, err);
+}
+
+int32_t surge_engine_create(const surge_engine_desc *desc, surge_engine **ret_engine, surge_error *err) {
+  return desc == NULL || ret_engine == NULL ? null_argument(err) : engine_create(desc, ret_engine, err);
+}
+
+void surge_engine_destroy(surge_engine *engine) { engine_destroy(engine); }
+
+int32_t surge_sequence_open(surge_engine *engine, uint32_t *ret_sequence, surge_error *err) {
+  return engine == NULL || ret_sequence == NULL ? null_argument(err) : sequence_open(engine, ret_sequence, err);
+}
+
+int32_t surge_sequence_fork(surge_engine *engine, uint32_t sequence, uint32_t *ret_sequence, surge_error *err) {
+  return engine == NULL || ret_sequence == NULL ? null_argument(err) : sequence_fork(engine, sequence, ret_sequence, err);
+}
+
+int32_t surge_sequence_close(surge_engine *engine, uint32_t sequence, surge_error *err) {
+  return engine == NULL ? null_argument(err) : sequence_close(engine, sequence, err);
+}
+
+int32_t surge_step(surge_engine *engine, const surge_row *rows, uint32_t row_count, surge_error *err) {
+  return engine == NULL || rows == NULL ? null_argument(err) : engine_step(engine, rows, row_count, err);
+}
+
+int32_t surge_logits(surge_engine *engine, uint32_t logits_row, float *ret_logits, uint32_t count, surge_error *err) {
+  return engine == NULL || ret_logits == NULL ? null_argument(err) : engine_logits(engine, logits_row, ret_logits, count, err);
+}
+
+int32_t surge_sample_row(surge_engine *engine, uint32_t logits_row, uint32_t sequence, const surge_sampler_desc *sampler,
+                         surge_sample *ret_sample, surge_error *err) {
+  return engine == NULL || sampler == NULL || ret_sample == NULL
+             ? null_argument(err)
+             : engine_sample(engine, logits_row, sequence, sampler, ret_sample, err);
+}

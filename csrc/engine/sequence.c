@@ -1,0 +1,70 @@
+/* sequence.c – opening, forking and closing sequences, and their pages. See engine.h for the invariant. */
+#include <string.h>
+
+#include "base/error.h"
+#include "engine/engine.h"
+
+static sequence *find(surge_engine *e, uint32_t index) {
+  return index < e->plan.sequences && e->sequences[index].open ? &e->sequences[index] : NULL;
+}
+
+int32_t sequence_open(surge_engine *e, uint32_t *ret_sequence, surge_error *err) {
+  for (uint32_t i = 0; i < e->plan.sequences; i++) {
+    sequence *s = &e->sequences[i];
+    if (!s->open) {
+      s->open = 1;
+      s->length = 0;
+      s->page_count = 0;
+      memset(s->states, 0, model_state_floats(&e->model) * sizeof(float));
+      *ret_sequence = i;
+      return SURGE_OK;
+    }
+  }
+  return error_set(err, SURGE_E_LIMIT, "all %u sequences are in use", e->plan.sequences);
+}
+
+int32_t sequence_fork(surge_engine *e, uint32_t from, uint32_t *ret_sequence, surge_error *err) {
+  const sequence *source = find(e, from);
+  if (source == NULL) {
+    return error_set(err, SURGE_E_ARGUMENT, "sequence %u is not open", from);
+  }
+  const int32_t status = sequence_open(e, ret_sequence, err);
+  if (status < 0) {
+    return status;
+  }
+  sequence *s = &e->sequences[*ret_sequence];
+  s->length = source->length;
+  s->page_count = source->page_count;
+  memcpy(s->tokens, source->tokens, source->length * sizeof(uint32_t));
+  memcpy(s->states, source->states, model_state_floats(&e->model) * sizeof(float));
+  for (uint32_t i = 0; i < source->page_count; i++) {
+    s->pages[i] = source->pages[i];
+    kv_share(&e->kv, source->pages[i]);
+  }
+  return SURGE_OK;
+}
+
+int32_t sequence_close(surge_engine *e, uint32_t index, surge_error *err) {
+  sequence *s = find(e, index);
+  if (s == NULL) {
+    return error_set(err, SURGE_E_ARGUMENT, "sequence %u is not open", index);
+  }
+  for (uint32_t i = 0; i < s->page_count; i++) {
+    kv_release(&e->kv, s->pages[i]);
+  }
+  s->open = 0;
+  return SURGE_OK;
+}
+
+void sequence_extend(surge_engine *e, sequence *s, uint32_t count) {
+  if (e->model.attention_layers == 0) {
+    return;
+  }
+  /* The last page may be shared with a fork; full pages before it are never written again. */
+  if (s->length % KV_BLOCK != 0) {
+    s->pages[s->page_count - 1] = kv_own(&e->kv, s->pages[s->page_count - 1]);
+  }
+  while (s->page_count < kv_pages_for(s->length + count)) {
+    s->pages[s->page_count++] = kv_take(&e->kv);
+  }
+}

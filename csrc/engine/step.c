@@ -1,0 +1,145 @@
+/*
+ * step.c – one bounded advance of a batch of sequences, and what is read off it. Everything is checked before anything moves: a
+ * step that fails leaves every sequence as it was.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "engine/engine.h"
+
+static int32_t check_row(surge_engine *e, const surge_row *rows, uint32_t row, uint32_t span_start, surge_error *err) {
+  const surge_row *r = &rows[row];
+  if (r->sequence >= e->plan.sequences || !e->sequences[r->sequence].open) {
+    return error_set(err, SURGE_E_ARGUMENT, "row %u names sequence %u, which is not open", row, r->sequence);
+  }
+  const sequence *s = &e->sequences[r->sequence];
+  if (r->token >= e->model.desc.vocab) {
+    return error_set(err, SURGE_E_ARGUMENT, "row %u holds token %u of a vocabulary of %u", row, r->token, e->model.desc.vocab);
+  }
+  if (r->position != s->length + (row - span_start)) {
+    return error_set(err, SURGE_E_ARGUMENT, "row %u is at position %u where %u is due", row, r->position, s->length + (row - span_start));
+  }
+  if (r->position >= e->plan.context) {
+    return error_set(err, SURGE_E_CONTEXT, "position %u is past the context of %u tokens", r->position, e->plan.context);
+  }
+  return SURGE_OK;
+}
+
+/* Cuts the rows into spans; rows of one sequence must be adjacent. */
+static int32_t make_spans(surge_engine *e, const surge_row *rows, uint32_t row_count, uint32_t *ret_spans, surge_error *err) {
+  uint32_t spans = 0;
+  uint32_t wanted = 0;
+  for (uint32_t row = 0; row < row_count; row++) {
+    if (row == 0 || rows[row].sequence != rows[row - 1].sequence) {
+      if (spans == e->plan.sequences) {
+        return error_set(err, SURGE_E_ARGUMENT, "the rows of a sequence are not adjacent");
+      }
+      e->spans[spans++] = (model_span){.row = row};
+    }
+    const int32_t status = check_row(e, rows, row, e->spans[spans - 1].row, err);
+    if (status < 0) {
+      return status;
+    }
+    e->spans[spans - 1].count++;
+    wanted += rows[row].flags & SURGE_ROW_LOGITS;
+  }
+  if (wanted > e->plan.logits_rows) {
+    return error_set(err, SURGE_E_LIMIT, "%u rows ask for logits where the plan holds %u", wanted, e->plan.logits_rows);
+  }
+  *ret_spans = spans;
+  return SURGE_OK;
+}
+
+/* A sequence that comes twice in the spans passed the position check only if its second span were a continuation; refuse it. */
+static int32_t check_adjacent(const surge_engine *e, const surge_row *rows, uint32_t spans, surge_error *err) {
+  for (uint32_t i = 1; i < spans; i++) {
+    for (uint32_t j = 0; j < i; j++) {
+      if (rows[e->spans[i].row].sequence == rows[e->spans[j].row].sequence) {
+        return error_set(err, SURGE_E_ARGUMENT, "the rows of sequence %u are not adjacent", rows[e->spans[i].row].sequence);
+      }
+    }
+  }
+  return SURGE_OK;
+}
+
+int32_t engine_step(surge_engine *e, const surge_row *rows, uint32_t row_count, surge_error *err) {
+  uint32_t spans = 0;
+  if (row_count == 0 || row_count > e->plan.step_rows) {
+    return error_set(err, SURGE_E_LIMIT, "a step of %u rows where the plan holds 1 to %u", row_count, e->plan.step_rows);
+  }
+  int32_t status = make_spans(e, rows, row_count, &spans, err);
+  if (status == SURGE_OK) {
+    status = check_adjacent(e, rows, spans, err);
+  }
+  if (status < 0) {
+    return status;
+  }
+  for (uint32_t i = 0; i < spans; i++) {
+    model_span *span = &e->spans[i];
+    sequence *s = &e->sequences[rows[span->row].sequence];
+    sequence_extend(e, s, span->count);
+    span->position = s->length;
+    span->pages = s->pages;
+    span->states = s->states;
+  }
+  const model_batch batch = {rows, row_count, e->spans, spans};
+  model_forward(&e->model, e->pool, &e->kv, &batch);
+  e->logits_rows = 0;
+  for (uint32_t row = 0; row < row_count; row++) {
+    sequence *s = &e->sequences[rows[row].sequence];
+    s->tokens[s->length++] = rows[row].token;
+    e->logits_rows += rows[row].flags & SURGE_ROW_LOGITS;
+  }
+  return SURGE_OK;
+}
+
+/* Says which weight is at fault, reading all of them: this ends a run anyway. */
+static int32_t blame_weights(surge_engine *e, surge_error *err) {
+  const int32_t tensor = store_find_nonfinite(&e->weights, e->row);
+  if (tensor < 0) {
+    return error_set(err, SURGE_E_NUMERIC, "the logits are not finite although every weight is");
+  }
+  return error_at(err, SURGE_E_DATA, -1, tensor, "holds a value that is not finite (NaN or infinite)");
+}
+
+static int32_t find_logits(surge_engine *e, uint32_t logits_row, const float **ret_logits, surge_error *err) {
+  const uint32_t vocab = e->model.desc.vocab;
+  if (logits_row >= e->logits_rows) {
+    return error_set(err, SURGE_E_ARGUMENT, "logits row %u of %u", logits_row, e->logits_rows);
+  }
+  *ret_logits = e->model.scratch.logits + (size_t)logits_row * vocab;
+  for (uint32_t i = 0; i < vocab; i++) {
+    if (!isfinite((*ret_logits)[i])) {
+      return blame_weights(e, err);
+    }
+  }
+  return SURGE_OK;
+}
+
+int32_t engine_logits(surge_engine *e, uint32_t logits_row, float *ret_logits, uint32_t count, surge_error *err) {
+  const float *logits = NULL;
+  if (count != e->model.desc.vocab) {
+    return error_set(err, SURGE_E_ARGUMENT, "room for %u logits where there are %u", count, e->model.desc.vocab);
+  }
+  const int32_t status = find_logits(e, logits_row, &logits, err);
+  if (status == SURGE_OK) {
+    memcpy(ret_logits, logits, count * sizeof(float));
+  }
+  return status;
+}
+
+int32_t engine_sample(surge_engine *e, uint32_t logits_row, uint32_t sequence_index, const surge_sampler_desc *sampler,
+                      surge_sample *ret_sample, surge_error *err) {
+  const float *logits = NULL;
+  const int32_t status = find_logits(e, logits_row, &logits, err);
+  if (status < 0) {
+    return status;
+  }
+  if (sequence_index >= e->plan.sequences || !e->sequences[sequence_index].open) {
+    return error_set(err, SURGE_E_ARGUMENT, "sequence %u is not open", sequence_index);
+  }
+  const sequence *s = &e->sequences[sequence_index];
+  memcpy(e->sample_logits, logits, e->model.desc.vocab * sizeof(float));
+  return sampler_choose(e->sample_logits, e->model.desc.vocab, s->tokens, s->length, sampler, &e->sampler, ret_sample, err);
+}

@@ -1,0 +1,153 @@
+/*
+ * bind.c – from (role, layer, expert) in the store to the pointers the forward pass uses, with every shape checked.
+ *
+ * Matrices stay where they are mapped; vectors (norms, convolution taps, decays) are decoded to float32 once, with their
+ * transforms, since they are small and read by element.
+ */
+#include <math.h>
+
+#include "base/error.h"
+#include "model/model.h"
+
+typedef struct binder {
+  const model *model;
+  const store *weights; /* NULL while measuring */
+  arena *memory;
+  surge_error *err;
+  int32_t layer;
+  int32_t status; /* first failure; later calls do nothing */
+} binder;
+
+static const char *const ROLE_NAMES[] = {
+#define X(name) #name,
+    SURGE_ROLES(X)
+#undef X
+};
+
+static const store_entry *find(binder *b, uint32_t role, uint32_t expert, uint32_t rows, uint32_t cols) {
+  if (b->status < 0 || b->weights == NULL) {
+    return NULL;
+  }
+  const store_entry *entry = store_find(b->weights, role, b->layer, expert);
+  if (entry == NULL) {
+    b->status = error_set(b->err, SURGE_E_DATA, "tensor %s of layer %d, expert %u is missing", ROLE_NAMES[role], b->layer, expert);
+    return NULL;
+  }
+  if (entry->matrix.rows != rows || entry->matrix.cols != cols) {
+    b->status = error_at(b->err, SURGE_E_DATA, -1, entry->tensor, "has %u rows of %u where the configuration demands %u of %u",
+                         entry->matrix.rows, entry->matrix.cols, rows, cols);
+    return NULL;
+  }
+  return entry;
+}
+
+static const matrix *bind_matrix(binder *b, uint32_t role, uint32_t rows, uint32_t cols) {
+  const store_entry *entry = find(b, role, 0, rows, cols);
+  return entry == NULL ? NULL : &entry->matrix;
+}
+
+static void transform_vector(uint32_t transform, float *values, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (transform == SURGE_TRANSFORM_ADD_ONE) {
+      values[i] += 1.0f;
+    } else if (transform == SURGE_TRANSFORM_NEG_EXP) {
+      values[i] = -expf(values[i]);
+    }
+  }
+}
+
+static const float *bind_vector(binder *b, uint32_t role, uint32_t rows, uint32_t cols) {
+  const size_t count = (size_t)rows * cols;
+  float *values = arena_take(b->memory, count * sizeof(float), 64);
+  const store_entry *entry = find(b, role, 0, rows, cols);
+  if (entry == NULL) {
+    return NULL;
+  }
+  for (uint32_t row = 0; row < rows; row++) {
+    matrix_decode_row(&entry->matrix, row, values + (size_t)row * cols);
+  }
+  transform_vector(entry->transform, values, count);
+  for (size_t i = 0; i < count; i++) {
+    if (!isfinite(values[i])) {
+      b->status = error_at(b->err, SURGE_E_DATA, -1, entry->tensor, "holds a value that is not finite (element %zu)", i);
+      return NULL;
+    }
+  }
+  return values;
+}
+
+static void bind_attention(binder *b, model_layer *l) {
+  const surge_model_desc *d = &b->model->desc;
+  const uint32_t q_rows = d->heads * d->head_dim;
+  l->q = bind_matrix(b, SURGE_ROLE_ATTN_Q, q_rows * (d->attn_gated ? 2 : 1), d->hidden);
+  l->k = bind_matrix(b, SURGE_ROLE_ATTN_K, d->kv_heads * d->head_dim, d->hidden);
+  l->v = bind_matrix(b, SURGE_ROLE_ATTN_V, d->kv_heads * d->head_dim, d->hidden);
+  l->out = bind_matrix(b, SURGE_ROLE_ATTN_OUT, d->hidden, q_rows);
+  l->q_norm = bind_vector(b, SURGE_ROLE_ATTN_Q_NORM, 1, d->head_dim);
+  l->k_norm = bind_vector(b, SURGE_ROLE_ATTN_K_NORM, 1, d->head_dim);
+}
+
+static void bind_gdn(binder *b, model_layer *l) {
+  const surge_model_desc *d = &b->model->desc;
+  const uint32_t values = d->gdn_value_heads * d->gdn_value_dim;
+  l->qkv = bind_matrix(b, SURGE_ROLE_GDN_QKV, b->model->gdn_channels, d->hidden);
+  l->z = bind_matrix(b, SURGE_ROLE_GDN_Z, values, d->hidden);
+  l->b = bind_matrix(b, SURGE_ROLE_GDN_B, d->gdn_value_heads, d->hidden);
+  l->a = bind_matrix(b, SURGE_ROLE_GDN_A, d->gdn_value_heads, d->hidden);
+  l->out = bind_matrix(b, SURGE_ROLE_GDN_OUT, d->hidden, values);
+  l->conv = bind_vector(b, SURGE_ROLE_GDN_CONV, b->model->gdn_channels, d->gdn_conv);
+  l->dt_bias = bind_vector(b, SURGE_ROLE_GDN_DT_BIAS, 1, d->gdn_value_heads);
+  l->decay = bind_vector(b, SURGE_ROLE_GDN_DECAY, 1, d->gdn_value_heads);
+  l->gdn_norm = bind_vector(b, SURGE_ROLE_GDN_NORM, 1, d->gdn_value_dim);
+}
+
+static void bind_moe(binder *b, model_layer *l) {
+  const surge_model_desc *d = &b->model->desc;
+  l->router = bind_matrix(b, SURGE_ROLE_ROUTER, d->experts, d->hidden);
+  if (d->shared_ff > 0) {
+    l->shared_router = bind_matrix(b, SURGE_ROLE_SHARED_ROUTER, 1, d->hidden);
+    l->shared_gate = bind_matrix(b, SURGE_ROLE_SHARED_GATE, d->shared_ff, d->hidden);
+    l->shared_up = bind_matrix(b, SURGE_ROLE_SHARED_UP, d->shared_ff, d->hidden);
+    l->shared_down = bind_matrix(b, SURGE_ROLE_SHARED_DOWN, d->hidden, d->shared_ff);
+  }
+  model_expert *experts = arena_take(b->memory, d->experts * sizeof(model_expert), _Alignof(model_expert));
+  l->experts = experts;
+  for (uint32_t e = 0; e < d->experts && b->weights != NULL && b->status == SURGE_OK; e++) {
+    const store_entry *gate = find(b, SURGE_ROLE_EXPERT_GATE, e, d->expert_ff, d->hidden);
+    const store_entry *up = find(b, SURGE_ROLE_EXPERT_UP, e, d->expert_ff, d->hidden);
+    const store_entry *down = find(b, SURGE_ROLE_EXPERT_DOWN, e, d->hidden, d->expert_ff);
+    if (b->status == SURGE_OK) {
+      experts[e] = (model_expert){&gate->matrix, &up->matrix, &down->matrix};
+    }
+  }
+}
+
+static void bind_layer(binder *b, model *m, uint32_t index, const uint8_t *kinds, uint32_t *kind_counts) {
+  model_layer layer = {.kind = kinds[index], .index = kind_counts[kinds[index]]++};
+  b->layer = (int32_t)index;
+  layer.attn_norm = bind_vector(b, SURGE_ROLE_ATTN_NORM, 1, m->desc.hidden);
+  layer.ffn_norm = bind_vector(b, SURGE_ROLE_FFN_NORM, 1, m->desc.hidden);
+  if (layer.kind == SURGE_LAYER_ATTENTION) {
+    bind_attention(b, &layer);
+  } else {
+    bind_gdn(b, &layer);
+  }
+  bind_moe(b, &layer);
+  if (b->weights != NULL) {
+    m->layers[index] = layer;
+  }
+}
+
+int32_t model_bind(model *m, const store *weights, arena *memory, surge_error *err) {
+  const int measuring = arena_measuring(memory);
+  const uint8_t *kinds = measuring ? (const uint8_t *)(uintptr_t)m->desc.layer_kinds : m->layer_kinds;
+  binder b = {.model = m, .weights = measuring ? NULL : weights, .memory = memory, .err = err, .layer = -1, .status = SURGE_OK};
+  uint32_t kind_counts[2] = {0, 0};
+  m->embedding = bind_matrix(&b, SURGE_ROLE_TOKEN_EMBEDDING, m->desc.vocab, m->desc.hidden);
+  m->output = bind_matrix(&b, SURGE_ROLE_OUTPUT, m->desc.vocab, m->desc.hidden);
+  m->output_norm = bind_vector(&b, SURGE_ROLE_OUTPUT_NORM, 1, m->desc.hidden);
+  for (uint32_t i = 0; i < m->desc.layers && b.status == SURGE_OK; i++) {
+    bind_layer(&b, m, i, kinds, kind_counts);
+  }
+  return b.status;
+}
