@@ -30,12 +30,12 @@ int32_t surge_sequence_open(surge_engine *engine, uint32_t *ret_sequence, surge_
   return engine == NULL || ret_sequence == NULL ? null_argument(err) : sequence_open(engine, ret_sequence, err);
 }
 
-int32_t surge_sequence_fork(surge_engine *engine, uint32_t sequence, uint32_t *ret_sequence, surge_error *err) {
-  return engine == NULL || ret_sequence == NULL ? null_argument(err) : sequence_fork(engine, sequence, ret_sequence, err);
+int32_t surge_sequence_fork(surge_engine *engine, uint32_t index, uint32_t *ret_sequence, surge_error *err) {
+  return engine == NULL || ret_sequence == NULL ? null_argument(err) : sequence_fork(engine, index, ret_sequence, err);
 }
 
-int32_t surge_sequence_close(surge_engine *engine, uint32_t sequence, surge_error *err) {
-  return engine == NULL ? null_argument(err) : sequence_close(engine, sequence, err);
+int32_t surge_sequence_close(surge_engine *engine, uint32_t index, surge_error *err) {
+  return engine == NULL ? null_argument(err) : sequence_close(engine, index, err);
 }
 
 int32_t surge_step(surge_engine *engine, const surge_row *rows, uint32_t row_count, surge_error *err) {
@@ -46,9 +46,9 @@ int32_t surge_logits(surge_engine *engine, uint32_t logits_row, float *ret_logit
   return engine == NULL || ret_logits == NULL ? null_argument(err) : engine_logits(engine, logits_row, ret_logits, count, err);
 }
 
-int32_t surge_sample_row(surge_engine *engine, uint32_t logits_row, uint32_t sequence, const surge_sampler_desc *sampler,
+int32_t surge_sample_row(surge_engine *engine, uint32_t logits_row, uint32_t index, const surge_sampler_desc *sampler,
                          surge_sample *ret_sample, surge_error *err) {
   return engine == NULL || sampler == NULL || ret_sample == NULL
              ? null_argument(err)
-             : engine_sample(engine, logits_row, sequence, sampler, ret_sample, err);
+             : engine_sample(engine, logits_row, index, sampler, ret_sample, err);
 }

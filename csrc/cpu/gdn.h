@@ -5,6 +5,7 @@
 #ifndef CPU_GDN_H
 #define CPU_GDN_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /*

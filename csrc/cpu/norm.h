@@ -2,6 +2,7 @@
 #ifndef CPU_NORM_H
 #define CPU_NORM_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* ret[i] = x[i] / sqrt(mean(x²) + eps) * weight[i]; ret may be x. */

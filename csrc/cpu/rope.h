@@ -5,6 +5,7 @@
 #ifndef CPU_ROPE_H
 #define CPU_ROPE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "surge.h"

@@ -2,6 +2,7 @@
 #ifndef CPU_ROUTER_H
 #define CPU_ROUTER_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /*

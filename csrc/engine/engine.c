@@ -94,8 +94,8 @@ static int32_t check_desc(const surge_engine_desc *desc, surge_error *err) {
     return error_set(err, SURGE_E_ARGUMENT, "the engine's description is incomplete");
   }
   const surge_plan_desc *plan = (const surge_plan_desc *)(uintptr_t)desc->plan;
-  const surge_model_desc *model = (const surge_model_desc *)(uintptr_t)desc->model;
-  if (plan->struct_size != sizeof *plan || model->struct_size != sizeof *model) {
+  const surge_model_desc *config = (const surge_model_desc *)(uintptr_t)desc->model;
+  if (plan->struct_size != sizeof *plan || config->struct_size != sizeof *config) {
     return error_set(err, SURGE_E_ARGUMENT, "a struct has another size than this library's");
   }
   const int32_t status = check_plan(plan, err);

@@ -1,0 +1,43 @@
+/* arena.c – see arena.h. */
+#include "base/arena.h"
+
+#include <sys/mman.h>
+
+#include "base/error.h"
+
+void arena_measure(arena *a) { *a = (arena){.size = UINT64_MAX, .measuring = 1}; }
+
+int32_t arena_open(arena *a, uint64_t bytes, surge_error *err) {
+  *a = (arena){0};
+  if (bytes == 0 || bytes > SIZE_MAX) {
+    return error_set(err, SURGE_E_ARGUMENT, "an arena of %llu bytes", (unsigned long long)bytes);
+  }
+  void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) {
+    return error_set(err, SURGE_E_MEMORY, "the system refused %llu bytes of memory", (unsigned long long)bytes);
+  }
+  *a = (arena){.base = base, .size = bytes};
+  return SURGE_OK;
+}
+
+void arena_close(arena *a) {
+  if (a->base != NULL) {
+    munmap(a->base, a->size);
+  }
+  *a = (arena){0};
+}
+
+void *arena_take(arena *a, uint64_t bytes, uint64_t align) {
+  uint64_t start = 0;
+  uint64_t end = 0;
+  if (__builtin_add_overflow(a->used, align - 1, &start) || __builtin_add_overflow(start & ~(align - 1), bytes, &end) || end > a->size) {
+    a->exhausted = 1;
+    return NULL;
+  }
+  a->used = end;
+  return a->measuring ? NULL : a->base + (start & ~(align - 1));
+}
+
+int arena_measuring(const arena *a) { return a->measuring; }
+
+uint64_t arena_used(const arena *a) { return a->used; }

@@ -1,0 +1,169 @@
+/*
+ * pool.c – see pool.h. A worker waits for a new generation by spinning for a bounded time and then sleeping on a condition; the
+ * caller waits for the last worker in the same way. Sleeping is announced under the lock, so no wake-up is lost.
+ */
+#define _GNU_SOURCE
+#include "cpu/pool/pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+
+/* About 20 µs: longer than the gap between two operators of one layer, short enough to give the core back on a busy machine. */
+enum { SPINS = 4000 };
+
+typedef struct worker {
+  pool *pool;
+  pthread_t thread;
+  uint32_t index;
+} worker;
+
+struct pool {
+  pthread_mutex_t lock;
+  pthread_cond_t work, done;
+  pool_task task;
+  void *context;
+  worker *workers;
+  uint32_t count, started;
+  _Atomic uint32_t generation, pending;
+  _Atomic int stop;
+};
+
+static void pause_briefly(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+static void wait_for_work(pool *p, uint32_t seen) {
+  for (int i = 0; i < SPINS; i++) {
+    if (atomic_load_explicit(&p->generation, memory_order_acquire) != seen) {
+      return;
+    }
+    pause_briefly();
+  }
+  pthread_mutex_lock(&p->lock);
+  while (atomic_load(&p->generation) == seen) {
+    pthread_cond_wait(&p->work, &p->lock);
+  }
+  pthread_mutex_unlock(&p->lock);
+}
+
+static void *worker_main(void *argument) {
+  worker *w = argument;
+  pool *p = w->pool;
+  uint32_t seen = 0;
+  for (;;) {
+    wait_for_work(p, seen);
+    seen = atomic_load_explicit(&p->generation, memory_order_acquire);
+    if (atomic_load(&p->stop)) {
+      return NULL;
+    }
+    p->task(p->context, w->index, p->count);
+    if (atomic_fetch_sub_explicit(&p->pending, 1, memory_order_acq_rel) == 1) {
+      pthread_mutex_lock(&p->lock);
+      pthread_cond_signal(&p->done);
+      pthread_mutex_unlock(&p->lock);
+    }
+  }
+}
+
+static void announce(pool *p) {
+  pthread_mutex_lock(&p->lock);
+  atomic_fetch_add_explicit(&p->generation, 1, memory_order_release);
+  pthread_cond_broadcast(&p->work);
+  pthread_mutex_unlock(&p->lock);
+}
+
+static void wait_for_workers(pool *p) {
+  for (int i = 0; i < SPINS; i++) {
+    if (atomic_load_explicit(&p->pending, memory_order_acquire) == 0) {
+      return;
+    }
+    pause_briefly();
+  }
+  pthread_mutex_lock(&p->lock);
+  while (atomic_load(&p->pending) != 0) {
+    pthread_cond_wait(&p->done, &p->lock);
+  }
+  pthread_mutex_unlock(&p->lock);
+}
+
+void pool_run(pool *p, pool_task task, void *context) {
+  if (p->count > 1) {
+    p->task = task;
+    p->context = context;
+    atomic_store_explicit(&p->pending, p->count - 1, memory_order_release);
+    announce(p);
+  }
+  task(context, 0, p->count);
+  if (p->count > 1) {
+    wait_for_workers(p);
+  }
+}
+
+/* Signals belong to the threads that run JavaScript. */
+static int32_t start_worker(pool *p, uint32_t index, surge_error *err) {
+  sigset_t all;
+  sigset_t before;
+  p->workers[index] = (worker){.pool = p, .index = index};
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const int failed = pthread_create(&p->workers[index].thread, NULL, worker_main, &p->workers[index]);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (failed) {
+    return error_set(err, SURGE_E_MEMORY, "thread %u of %u could not be started", index + 1, p->count);
+  }
+  p->started = index + 1;
+  return SURGE_OK;
+}
+
+int32_t pool_open(pool **ret_pool, uint32_t threads, surge_error *err) {
+  pool *p = calloc(1, sizeof *p);
+  worker *workers = calloc(threads, sizeof *workers);
+  if (p == NULL || workers == NULL) {
+    free(workers);
+    free(p);
+    return error_set(err, SURGE_E_MEMORY, "no memory for %u threads", threads);
+  }
+  *p = (pool){.workers = workers, .count = threads, .started = 1};
+  pthread_mutex_init(&p->lock, NULL);
+  pthread_cond_init(&p->work, NULL);
+  pthread_cond_init(&p->done, NULL);
+  for (uint32_t i = 1; i < threads; i++) {
+    const int32_t status = start_worker(p, i, err);
+    if (status < 0) {
+      pool_close(p);
+      return status;
+    }
+  }
+  *ret_pool = p;
+  return SURGE_OK;
+}
+
+void pool_close(pool *p) {
+  atomic_store(&p->stop, 1);
+  announce(p);
+  for (uint32_t i = 1; i < p->started; i++) {
+    pthread_join(p->workers[i].thread, NULL);
+  }
+  pthread_cond_destroy(&p->done);
+  pthread_cond_destroy(&p->work);
+  pthread_mutex_destroy(&p->lock);
+  free(p->workers);
+  free(p);
+}
+
+void pool_range(uint32_t total, uint32_t worker_index, uint32_t workers, uint32_t align, uint32_t *ret_begin, uint32_t *ret_end) {
+  const uint64_t units = ((uint64_t)total + align - 1) / align;
+  const uint64_t begin = units * worker_index / workers * align;
+  const uint64_t end = units * (worker_index + 1) / workers * align;
+  *ret_begin = (uint32_t)(begin < total ? begin : total);
+  *ret_end = (uint32_t)(end < total ? end : total);
+}

@@ -1,0 +1,68 @@
+/* map.c – see map.h. */
+#define _GNU_SOURCE
+#include "os/map.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+static uint64_t mtime_ns(const struct stat *st) { return (uint64_t)st->st_mtim.tv_sec * 1000000000u + (uint64_t)st->st_mtim.tv_nsec; }
+
+static int32_t check_identity(int fd, const surge_file_desc *desc, surge_error *err) {
+  struct stat st;
+  if (fstat(fd, &st) != 0) {
+    return error_set(err, SURGE_E_IO, "cannot be examined: %s", strerror(errno));
+  }
+  if (!S_ISREG(st.st_mode)) {
+    return error_set(err, SURGE_E_IO, "is not a regular file");
+  }
+  if ((uint64_t)st.st_size != desc->bytes) {
+    return error_set(err, SURGE_E_CHANGED, "has %lld bytes now and had %llu when it was read first", (long long)st.st_size,
+                     (unsigned long long)desc->bytes);
+  }
+  if (mtime_ns(&st) != desc->mtime_ns || (uint64_t)st.st_ino != desc->inode) {
+    return error_set(err, SURGE_E_CHANGED, "was changed or replaced since it was read first");
+  }
+  return SURGE_OK;
+}
+
+static int32_t map_file(file_map *map, int fd, uint64_t bytes, surge_error *err) {
+  void *base = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+  if (base == MAP_FAILED) {
+    return error_set(err, SURGE_E_IO, "cannot be mapped: %s", strerror(errno));
+  }
+  *map = (file_map){base, bytes};
+  return SURGE_OK;
+}
+
+int32_t file_map_open(file_map *map, const surge_file_desc *desc, surge_error *err) {
+  char path[PATH_MAX];
+  if (desc->path == 0 || desc->path_bytes == 0 || desc->path_bytes >= sizeof path || desc->bytes == 0 || desc->bytes > SIZE_MAX) {
+    return error_set(err, SURGE_E_ARGUMENT, "has no usable path or no content");
+  }
+  memcpy(path, (const void *)(uintptr_t)desc->path, desc->path_bytes);
+  path[desc->path_bytes] = '\0';
+  const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) {
+    return error_set(err, errno == ENOENT ? SURGE_E_MISSING : SURGE_E_IO, "cannot be opened: %s", strerror(errno));
+  }
+  int32_t status = check_identity(fd, desc, err);
+  if (status == SURGE_OK) {
+    status = map_file(map, fd, desc->bytes, err);
+  }
+  close(fd); /* the mapping stays */
+  return status;
+}
+
+void file_map_close(file_map *map) {
+  if (map->base != NULL) {
+    munmap(map->base, map->bytes);
+  }
+  *map = (file_map){0};
+}

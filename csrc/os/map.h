@@ -1,0 +1,21 @@
+/*
+ * map.h – a model file mapped read-only, after checking that it is still the file the manifest speaks of.
+ * A file that shrinks while mapped raises SIGBUS on access; the parent process turns that into a sentence.
+ */
+#ifndef OS_MAP_H
+#define OS_MAP_H
+
+#include <stddef.h>
+
+#include "surge.h"
+
+typedef struct file_map {
+  void *base;
+  size_t bytes;
+} file_map;
+
+/* E_MISSING, E_IO, or E_CHANGED when size, time or inode differ. */
+int32_t file_map_open(file_map *map, const surge_file_desc *desc, surge_error *err);
+void file_map_close(file_map *map);
+
+#endif

@@ -1,0 +1,36 @@
+/*
+ * sampler.h – from logits to the next token: bias, penalties, temperature, top-k, top-p, min-p, draw.
+ *
+ * Stateless: the random number is a function of (seed, draw), so the same seed gives the same text whatever ran in between. No
+ * allocation in a call. Order: logit bias, repeat penalty, presence and frequency penalty, greedy choice at temperature 0;
+ * otherwise temperature, top-k, top-p, min-p, draw.
+ */
+#ifndef SAMPLE_SAMPLER_H
+#define SAMPLE_SAMPLER_H
+
+#include "base/arena.h"
+#include "surge.h"
+
+typedef struct sampler_candidate {
+  uint32_t token;
+  float logit;
+  double weight;
+} sampler_candidate;
+
+typedef struct sampler_scratch {
+  sampler_candidate *candidates; /* [vocab] */
+  float *untouched;              /* [vocab] */
+  uint32_t *counts;              /* [vocab], zero between calls */
+} sampler_scratch;
+
+void sampler_reserve(sampler_scratch *scratch, uint32_t vocab, arena *memory);
+/*
+ * Chooses from logits[vocab], which are overwritten and must be finite or -infinity. history: the sequence's tokens.
+ * E_ARGUMENT for values out of range, E_NUMERIC when nothing can be chosen.
+ */
+int32_t sampler_choose(float *logits, uint32_t vocab, const uint32_t *history, uint32_t history_count, const surge_sampler_desc *sampler,
+                       sampler_scratch *scratch, surge_sample *ret_sample, surge_error *err);
+/* Uniform in [0, 1): SplitMix64's finaliser over seed and draw (Steele, Lea, Flood, OOPSLA 2014), 53 bits. */
+double sampler_uniform(uint64_t seed, uint64_t draw);
+
+#endif
