@@ -1,0 +1,301 @@
+/**
+ * Qwen3.5 / Qwen3.6 MoE: Gated DeltaNet + gated attention + routed experts with a shared expert (HF `qwen3_5_moe`, GGUF `qwen35moe`).
+ *
+ * Sources: transformers modeling_qwen3_5_moe.py and configuration; llama.cpp conversion/qwen.py for the GGUF transforms: there norms
+ * already hold +1, ssm_a is -exp(A_log), and value heads are tiled (h mod key heads) instead of grouped (h div r).
+ */
+import { SurgeError } from "../../base/errors.ts";
+import type { ModelConfig } from "../manifest.ts";
+import type { Adapter, GgufSource, HuggingFaceSource, ModelSource } from "./adapter.ts";
+import { Binder, type ExpertNames } from "./binder.ts";
+import { configFields, type Fields, metadataFields } from "./fields.ts";
+import { ropeOfConfig, ropeOfMetadata } from "./rope.ts";
+
+type LayerKinds = ModelConfig["layerKinds"];
+
+function everyNth(layers: number, interval: number): LayerKinds {
+  return Array.from({ length: layers }, (_, i) => (i + 1) % interval === 0 ? "attention" : "gdn");
+}
+
+/* ---- configuration ---- */
+
+function kindsOfConfig(config: Fields, layers: number, path: string): LayerKinds {
+  const types = config.raw("layer_types");
+  if (!Array.isArray(types)) return everyNth(layers, config.count("full_attention_interval", 4));
+  if (types.length !== layers) throw new SurgeError("data", `${path}/config.json: layer_types names ${types.length} layers of ${layers}.`);
+  return types.map((type) => {
+    if (type === "linear_attention") return "gdn";
+    if (type === "full_attention") return "attention";
+    throw new SurgeError("data", `${path}/config.json: layer type ${type} is not supported.`);
+  });
+}
+
+function configOfHuggingFace(source: HuggingFaceSource): ModelConfig {
+  const config = configFields(source);
+  const layers = config.count("num_hidden_layers");
+  const headDim = config.count("head_dim", 256);
+  return {
+    layers,
+    hidden: config.count("hidden_size"),
+    vocab: config.count("vocab_size"),
+    context: config.count("max_position_embeddings", 32768),
+    heads: config.count("num_attention_heads"),
+    kvHeads: config.count("num_key_value_heads"),
+    headDim,
+    attnGated: config.flag("attn_output_gate", true),
+    layerKinds: kindsOfConfig(config, layers, source.path),
+    gdnKeyHeads: config.count("linear_num_key_heads"),
+    gdnValueHeads: config.count("linear_num_value_heads"),
+    gdnKeyDim: config.count("linear_key_head_dim"),
+    gdnValueDim: config.count("linear_value_head_dim"),
+    gdnConv: config.count("linear_conv_kernel_dim", 4),
+    gdnHeadOrder: "grouped",
+    experts: config.count("num_experts"),
+    expertsUsed: config.count("num_experts_per_tok"),
+    expertFf: config.count("moe_intermediate_size"),
+    sharedFf: config.count("shared_expert_intermediate_size"),
+    normTopk: true,
+    rmsEps: config.number("rms_norm_eps", 1e-6),
+    rope: ropeOfConfig(config, `${source.path}/config.json`, headDim, { theta: 1e7, partial: 0.25 }),
+  };
+}
+
+function kindsOfMetadata(meta: Fields, layers: number): LayerKinds {
+  const recurrent = meta.raw("attention.recurrent_layers");
+  if (Array.isArray(recurrent) && recurrent.length >= layers) {
+    return recurrent.slice(0, layers).map((flag) => Number(flag) !== 0 ? "gdn" : "attention");
+  }
+  const kvHeads = meta.raw("attention.head_count_kv");
+  if (Array.isArray(kvHeads) && kvHeads.length >= layers) return kvHeads.slice(0, layers).map((n) => Number(n) === 0 ? "gdn" : "attention");
+  return everyNth(layers, meta.count("full_attention_interval", 4));
+}
+
+function configOfGguf(source: GgufSource): ModelConfig {
+  const meta = metadataFields(source);
+  const layers = meta.count("block_count") - meta.count("nextn_predict_layers", 0, { least: 0 });
+  if (layers < 1) throw new SurgeError("data", `${source.path}: the file holds prediction layers only, no model.`);
+  const headDim = meta.count("attention.key_length", 256);
+  const valueHeads = meta.count("ssm.time_step_rank");
+  const embedding = source.tensors.get("token_embd.weight");
+  return {
+    layers,
+    hidden: meta.count("embedding_length"),
+    vocab: meta.count("vocab_size", embedding?.shape[0]),
+    context: meta.count("context_length"),
+    heads: meta.largestCount("attention.head_count"),
+    kvHeads: meta.largestCount("attention.head_count_kv"),
+    headDim,
+    attnGated: true,
+    layerKinds: kindsOfMetadata(meta, layers),
+    gdnKeyHeads: meta.count("ssm.group_count"),
+    gdnValueHeads: valueHeads,
+    gdnKeyDim: meta.count("ssm.state_size"),
+    gdnValueDim: Math.trunc(meta.count("ssm.inner_size") / valueHeads),
+    gdnConv: meta.count("ssm.conv_kernel", 4),
+    gdnHeadOrder: meta.flag("ssm.v_head_reordered", true) ? "tiled" : "grouped",
+    experts: meta.count("expert_count"),
+    expertsUsed: meta.count("expert_used_count"),
+    expertFf: meta.count("expert_feed_forward_length"),
+    sharedFf: meta.count("expert_shared_feed_forward_length"),
+    normTopk: true,
+    rmsEps: meta.number("attention.layer_norm_rms_epsilon", 1e-6),
+    rope: ropeOfMetadata(meta, source.path, headDim),
+  };
+}
+
+/* ---- tensors ---- */
+
+/** Names of one format; functions of the layer's prefix would say no more than these suffixes do. */
+interface Names {
+  embedding: string[];
+  outputNorm: string[];
+  output: string[];
+  layer: (index: number) => string;
+  suffix: Record<string, string[]>;
+  experts: (prefix: string) => ExpertNames;
+  /** Zero-centred norms and A_log as trained, against converted ones. */
+  raw: boolean;
+}
+
+const HUGGING_FACE_SUFFIXES: Names["suffix"] = {
+  attn_norm: ["input_layernorm.weight"],
+  ffn_norm: ["post_attention_layernorm.weight"],
+  attn_q: ["self_attn.q_proj.weight"],
+  attn_k: ["self_attn.k_proj.weight"],
+  attn_v: ["self_attn.v_proj.weight"],
+  attn_out: ["self_attn.o_proj.weight"],
+  attn_q_norm: ["self_attn.q_norm.weight"],
+  attn_k_norm: ["self_attn.k_norm.weight"],
+  gdn_qkv: ["linear_attn.in_proj_qkv.weight"],
+  gdn_z: ["linear_attn.in_proj_z.weight"],
+  gdn_b: ["linear_attn.in_proj_b.weight"],
+  gdn_a: ["linear_attn.in_proj_a.weight"],
+  gdn_conv: ["linear_attn.conv1d.weight"],
+  gdn_dt_bias: ["linear_attn.dt_bias"],
+  gdn_decay: ["linear_attn.A_log"],
+  gdn_norm: ["linear_attn.norm.weight"],
+  gdn_out: ["linear_attn.out_proj.weight"],
+  router: ["mlp.gate.weight"],
+  shared_router: ["mlp.shared_expert_gate.weight"],
+  shared_gate: ["mlp.shared_expert.gate_proj.weight"],
+  shared_up: ["mlp.shared_expert.up_proj.weight"],
+  shared_down: ["mlp.shared_expert.down_proj.weight"],
+};
+
+const GGUF_SUFFIXES: Names["suffix"] = {
+  attn_norm: ["attn_norm.weight"],
+  ffn_norm: ["post_attention_norm.weight", "ffn_norm.weight"],
+  attn_q: ["attn_q.weight"],
+  attn_k: ["attn_k.weight"],
+  attn_v: ["attn_v.weight"],
+  attn_out: ["attn_output.weight"],
+  attn_q_norm: ["attn_q_norm.weight"],
+  attn_k_norm: ["attn_k_norm.weight"],
+  gdn_qkv: ["attn_qkv.weight"],
+  gdn_z: ["attn_gate.weight"],
+  gdn_b: ["ssm_beta.weight"],
+  gdn_a: ["ssm_alpha.weight"],
+  gdn_conv: ["ssm_conv1d.weight"],
+  gdn_dt_bias: ["ssm_dt.bias", "ssm_dt"],
+  gdn_decay: ["ssm_a"],
+  gdn_norm: ["ssm_norm.weight"],
+  gdn_out: ["ssm_out.weight"],
+  router: ["ffn_gate_inp.weight"],
+  shared_router: ["ffn_gate_inp_shexp.weight"],
+  shared_gate: ["ffn_gate_shexp.weight"],
+  shared_up: ["ffn_up_shexp.weight"],
+  shared_down: ["ffn_down_shexp.weight"],
+};
+
+export const PREFIXES = ["model.language_model.", "language_model.model.", "model."];
+
+/** The prefix under which a checkpoint keeps its text model. */
+export function textPrefix(source: ModelSource): string {
+  const prefix = PREFIXES.find((candidate) => source.tensors.has(`${candidate}embed_tokens.weight`));
+  if (prefix === undefined) throw new SurgeError("data", `${source.path} lacks tensor model.embed_tokens.weight; the file is incomplete.`);
+  return prefix;
+}
+
+export function huggingFaceExperts(prefix: string): ExpertNames {
+  return {
+    gate: `${prefix}mlp.experts.gate_proj`,
+    up: `${prefix}mlp.experts.up_proj`,
+    down: `${prefix}mlp.experts.down_proj`,
+    gateUp: `${prefix}mlp.experts.gate_up_proj`,
+    single: (expert, part) => `${prefix}mlp.experts.${expert}.${part}_proj.weight`,
+  };
+}
+
+export function ggufExperts(prefix: string): ExpertNames {
+  return {
+    gate: `${prefix}ffn_gate_exps.weight`,
+    up: `${prefix}ffn_up_exps.weight`,
+    down: `${prefix}ffn_down_exps.weight`,
+    gateUp: `${prefix}ffn_gate_up_exps.weight`,
+  };
+}
+
+function namesOf(source: ModelSource): Names {
+  if (source.format === "gguf") {
+    return {
+      embedding: ["token_embd.weight"],
+      outputNorm: ["output_norm.weight"],
+      output: ["output.weight", "token_embd.weight"],
+      layer: (index) => `blk.${index}.`,
+      suffix: GGUF_SUFFIXES,
+      experts: ggufExperts,
+      raw: false,
+    };
+  }
+  const prefix = textPrefix(source);
+  return {
+    embedding: [`${prefix}embed_tokens.weight`],
+    outputNorm: [`${prefix}norm.weight`],
+    output: ["lm_head.weight", "language_model.lm_head.weight", `${prefix}embed_tokens.weight`],
+    layer: (index) => `${prefix}layers.${index}.`,
+    suffix: HUGGING_FACE_SUFFIXES,
+    experts: huggingFaceExperts,
+    raw: !isConverted(source, prefix),
+  };
+}
+
+/** MLX exports move the convolution's axes and have added 1 to the norms already. */
+function isConverted(source: ModelSource, prefix: string): boolean {
+  const conv = [...source.tensors.values()].find((t) => t.name.startsWith(prefix) && t.name.endsWith("linear_attn.conv1d.weight"));
+  return conv !== undefined && conv.shape.length === 3 && conv.shape[1] !== 1 && conv.shape[2] === 1;
+}
+
+function bindLayer(binder: Binder, config: ModelConfig, names: Names, index: number): void {
+  const prefix = names.layer(index);
+  const place = (role: Parameters<Binder["matrix"]>[0]["role"]) => ({
+    role,
+    layer: index,
+    names: names.suffix[role]!.map((suffix) => prefix + suffix),
+  });
+  const centred = names.raw ? "add_one" : "none";
+  const { hidden, headDim } = config;
+  binder.matrix(place("attn_norm"), { rows: 1, cols: hidden, transform: centred });
+  binder.matrix(place("ffn_norm"), { rows: 1, cols: hidden, transform: centred });
+  if (config.layerKinds[index] === "attention") {
+    const queries = config.heads * headDim;
+    binder.matrix(place("attn_q"), { rows: queries * (config.attnGated ? 2 : 1), cols: hidden });
+    binder.matrix(place("attn_k"), { rows: config.kvHeads * headDim, cols: hidden });
+    binder.matrix(place("attn_v"), { rows: config.kvHeads * headDim, cols: hidden });
+    binder.matrix(place("attn_out"), { rows: hidden, cols: queries });
+    binder.matrix(place("attn_q_norm"), { rows: 1, cols: headDim, transform: centred });
+    binder.matrix(place("attn_k_norm"), { rows: 1, cols: headDim, transform: centred });
+  } else {
+    bindGdn(binder, config, place, names.raw);
+  }
+  binder.matrix(place("router"), { rows: config.experts, cols: hidden });
+  binder.matrix(place("shared_router"), { rows: 1, cols: hidden });
+  binder.matrix(place("shared_gate"), { rows: config.sharedFf, cols: hidden });
+  binder.matrix(place("shared_up"), { rows: config.sharedFf, cols: hidden });
+  binder.matrix(place("shared_down"), { rows: hidden, cols: config.sharedFf });
+  binder.experts(index, names.experts(prefix), { experts: config.experts, ff: config.expertFf, hidden });
+}
+
+function bindGdn(
+  binder: Binder,
+  config: ModelConfig,
+  place: (role: Parameters<Binder["matrix"]>[0]["role"]) => Parameters<Binder["matrix"]>[0],
+  raw: boolean,
+): void {
+  const values = config.gdnValueHeads * config.gdnValueDim;
+  const channels = 2 * config.gdnKeyHeads * config.gdnKeyDim + values;
+  binder.matrix(place("gdn_qkv"), { rows: channels, cols: config.hidden });
+  binder.matrix(place("gdn_z"), { rows: values, cols: config.hidden });
+  binder.matrix(place("gdn_b"), { rows: config.gdnValueHeads, cols: config.hidden });
+  binder.matrix(place("gdn_a"), { rows: config.gdnValueHeads, cols: config.hidden });
+  binder.matrix(place("gdn_conv"), { rows: channels, cols: config.gdnConv });
+  binder.matrix(place("gdn_dt_bias"), { rows: 1, cols: config.gdnValueHeads });
+  binder.matrix(place("gdn_decay"), { rows: 1, cols: config.gdnValueHeads, transform: raw ? "neg_exp" : "none" });
+  binder.matrix(place("gdn_norm"), { rows: 1, cols: config.gdnValueDim });
+  binder.matrix(place("gdn_out"), { rows: config.hidden, cols: values });
+}
+
+/** Why a tensor of these families is left unused. */
+export function classifyUnused(name: string, config: ModelConfig): "vision" | "mtp" | "unknown" {
+  if (/(^|\.)(visual|vision_tower|vision_model)\.|^(v|mm)\./.test(name)) return "vision";
+  const block = /^blk\.(\d+)\./.exec(name);
+  return /(^|\.)mtp\./.test(name) || (block !== null && Number(block[1]) >= config.layers) ? "mtp" : "unknown";
+}
+
+export const qwen35moe: Adapter = {
+  family: "qwen35moe",
+  matches: (source) =>
+    source.format === "gguf"
+      ? source.metadata.get("general.architecture") === "qwen35moe"
+      : /^qwen3_5_moe(_text)?$/.test(String(source.config["model_type"])),
+  build(source) {
+    const config = source.format === "gguf" ? configOfGguf(source) : configOfHuggingFace(source);
+    const names = namesOf(source);
+    const binder = new Binder(source);
+    binder.matrix({ role: "token_embedding", layer: -1, names: names.embedding }, { rows: config.vocab, cols: config.hidden });
+    binder.matrix({ role: "output", layer: -1, names: names.output }, { rows: config.vocab, cols: config.hidden });
+    const transform = names.raw ? "add_one" : "none";
+    binder.matrix({ role: "output_norm", layer: -1, names: names.outputNorm }, { rows: 1, cols: config.hidden, transform });
+    for (let i = 0; i < config.layers; i++) bindLayer(binder, config, names, i);
+    return { config, tensors: binder.tensors, ignored: binder.finish((name) => classifyUnused(name, config)) };
+  },
+};
