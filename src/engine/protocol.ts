@@ -5,42 +5,12 @@
  */
 import type { ErrorKind } from "../base/errors.ts";
 import type { Manifest } from "../model/manifest.ts";
+import type { MemoryUse } from "../plan/memory.ts";
 import type { Plan } from "../plan/schema.ts";
+import type { GenerateRequest, StepEvent } from "../sched/request.ts";
 
-export interface SamplerOptions {
-  temperature: number;
-  topK: number;
-  topP: number;
-  minP: number;
-  presencePenalty: number;
-  frequencyPenalty: number;
-  repeatPenalty: number;
-  seed: number;
-  logitBias: Array<{ token: number; bias: number }>;
-}
-
-/** Bytes of anonymous memory by class, as the C library measured them, and file-backed bytes. */
-export interface MemoryUse {
-  kv: number;
-  states: number;
-  scratch: number;
-  vectors: number;
-  tables: number;
-  total: number;
-  mapped: number;
-}
-
-export interface GenerateRequest {
-  /** The whole conversation as ids; a prefix that the conversation's sequence already holds is not computed again. */
-  ids: number[];
-  /** Names the conversation whose sequence is kept between calls. */
-  conversation: string;
-  maxTokens: number;
-  stopTokens: number[];
-  sampler: SamplerOptions;
-  /** Reasoning budget: after `tokens` of the answer without `closeIds`' last id, `closeIds` are fed as if sampled. */
-  budget?: { tokens: number; endId: number; closeIds: number[] };
-}
+export type { MemoryUse } from "../plan/memory.ts";
+export type { FinishReason, GenerateRequest, GenerateStats, SamplerOptions, StepEvent } from "../sched/request.ts";
 
 export interface LogitsRequest {
   ids: number[];
@@ -51,28 +21,19 @@ export interface LogitsRequest {
 }
 
 export type ParentMessage =
+  | { type: "embedded_model"; id: number }
   | { type: "open"; id: number; manifest: Manifest; plan: Plan; memoryLimitBytes: number }
   | { type: "generate"; id: number; request: GenerateRequest }
   | { type: "logits"; id: number; request: LogitsRequest }
   | { type: "cancel"; id: number }
   | { type: "forget"; conversation: string };
 
-export interface GenerateStats {
-  promptTokens: number;
-  /** Of them, taken from the kept sequence. */
-  cachedTokens: number;
-  answerTokens: number;
-  prefillMs: number;
-  decodeMs: number;
-}
-
-export type FinishReason = "stop" | "length" | "cancelled";
-
 export type ChildMessage =
-  | { type: "opened"; id: number; memory: MemoryUse }
+  /** The demonstration model as a file: valid while the child lives, and for whoever has opened it. */
+  | { type: "embedded_model"; id: number; path: string }
+  | { type: "opened"; id: number; memory: MemoryUse; warning?: string }
   | { type: "loading"; id: number; doneBytes: number; totalBytes: number }
-  | { type: "prefill"; id: number; done: number; total: number }
-  | { type: "tokens"; id: number; tokens: number[] }
-  | { type: "finished"; id: number; reason: FinishReason; stats: GenerateStats }
+  | { type: "step"; events: StepEvent[] }
   | { type: "logits_done"; id: number; rows: number; vocab: number }
+  /** A request that is not a generation failed (those fail by a step event). */
   | { type: "failed"; id: number; kind: ErrorKind; message: string };

@@ -1,0 +1,63 @@
+/** The plan where nobody wrote one: from the command's flags, the model's shape and the machine. Decides; checks nothing against memory. */
+import { SurgeError } from "../base/errors.ts";
+import type { Machine } from "./machine.ts";
+import { Plan } from "./schema.ts";
+
+/** What of the model decides its plan. */
+export interface PlannedModel {
+  context: number;
+  kvHeads: number;
+  headDim: number;
+  layerKinds: Array<"attention" | "gdn">;
+}
+
+export interface PlanFlags {
+  threads?: number;
+  context?: number;
+  kv?: Plan["kv"];
+  parallel?: number;
+}
+
+const STEP_ROWS = 512;
+/** Default contexts, largest first; the last is taken in any case. */
+const CONTEXTS = [32768, 16384, 8192, 4096] as const;
+/** Share of the machine's memory that the default context's keys and values may take. */
+const KV_SHARE = 1 / 8;
+const KV_BYTES = { f16: 2, f32: 4 } as const;
+
+function kvBytesPerToken(model: PlannedModel, kv: Plan["kv"]): number {
+  const layers = model.layerKinds.filter((kind) => kind === "attention").length;
+  return layers * 2 * model.kvHeads * model.headDim * KV_BYTES[kv];
+}
+
+function defaultContext(model: PlannedModel, options: { kv: Plan["kv"]; parallel: number; memoryBytes: number }): number {
+  const { kv, parallel, memoryBytes } = options;
+  const perToken = kvBytesPerToken(model, kv) * parallel;
+  const fits = CONTEXTS.find((context) => context * perToken <= memoryBytes * KV_SHARE) ?? CONTEXTS.at(-1)!;
+  return Math.min(model.context, fits);
+}
+
+function plan(fields: Omit<Plan, "schema" | "devices" | "precision">): Plan {
+  const parsed = Plan.safeParse({ schema: "surge.plan/1", devices: ["cpu"], precision: "exact", ...fields });
+  if (parsed.success) return parsed.data;
+  const issue = parsed.error.issues[0]!;
+  throw new SurgeError("usage", `The value of ${issue.path.join(".")} is not possible: ${issue.message}.`);
+}
+
+/** For conversations: F16 keys and values, a context that the machine can afford. A context beyond the model's is refused. */
+export function chatPlan(model: PlannedModel, { flags, machine }: { flags: PlanFlags; machine: Machine }): Plan {
+  const kv = flags.kv ?? "f16";
+  const parallel = flags.parallel ?? 1;
+  const context = flags.context ?? defaultContext(model, { kv, parallel, memoryBytes: machine.memoryBytes });
+  if (context > model.context) {
+    throw new SurgeError("usage", `A context of ${context} tokens was asked for and the model's is ${model.context}.`);
+  }
+  return plan({ kv, parallel, context, threads: flags.threads ?? machine.cores, stepRows: STEP_ROWS + parallel - 1 });
+}
+
+/** For `tokens` given ids whose logits are compared with other engines': F32 keys and values unless told otherwise. */
+export function logitsPlan(model: PlannedModel, options: { flags: PlanFlags; machine: Machine; tokens: number }): Plan {
+  const { flags, machine, tokens } = options;
+  const context = flags.context ?? Math.max(1, Math.min(tokens, model.context));
+  return chatPlan(model, { flags: { ...flags, kv: flags.kv ?? "f32", context, parallel: 1 }, machine });
+}

@@ -1,0 +1,261 @@
+/**
+ * Many requests, one engine: which rows go into the next step, which sequence serves whom, and when a request ends.
+ *
+ * Pure policy: it sees the engine as four calls (StepEngine), time as a Clock, and answers with events. It never waits.
+ * Invariants: a request that is cancelled or fails leaves no sequence behind; every event names a live request and
+ * `finished` or `failed` is its last; open sequences never exceed `parallel`.
+ */
+import type { Clock } from "../base/clock.ts";
+import { messageOf, SurgeError } from "../base/errors.ts";
+import { Conversations } from "./conversations.ts";
+import { Generation } from "./generation.ts";
+import { Pace, PIECE_TOKENS } from "./pace.ts";
+import type { FinishReason, GenerateRequest, SamplerOptions, StepEvent } from "./request.ts";
+
+/** A step takes at most about this long, so that cancelling, admission and pings stay prompt. */
+export const STEP_TARGET_MS = 200;
+/** Requests that may wait for a sequence. */
+export const WAITING_MAX = 1024;
+
+export interface StepRow {
+  sequence: number;
+  position: number;
+  token: number;
+  logits: boolean;
+}
+
+export interface StepEngine {
+  openSequence(): number;
+  closeSequence(sequence: number): void;
+  /** Advances every sequence named by its rows; rows of one sequence are adjacent. Moves none when it throws. */
+  step(rows: StepRow[]): void;
+  /** The next token after the n-th row of the last step that asked for logits. */
+  sample(logitsRow: number, sequence: number, options: SamplerOptions & { answerFrom: number; draw: number }): number;
+}
+
+export interface SchedulerLimits {
+  context: number;
+  parallel: number;
+  stepRows: number;
+  vocab: number;
+}
+
+interface Share {
+  generation: Generation;
+  tokens: number[];
+  samples: boolean;
+}
+
+export class Scheduler {
+  readonly #engine: StepEngine;
+  readonly #limits: SchedulerLimits;
+  readonly #clock: Clock;
+  readonly #pace = new Pace(STEP_TARGET_MS);
+  readonly #kept = new Conversations();
+  readonly #waiting: Generation[] = [];
+  readonly #active: Generation[] = [];
+  #openSequences = 0;
+  #turn = 0;
+  #events: StepEvent[] = [];
+
+  constructor(engine: StepEngine, limits: SchedulerLimits, clock: Clock) {
+    const least = PIECE_TOKENS + limits.parallel - 1;
+    if (limits.stepRows < least) {
+      const message = `The plan's stepRows is ${limits.stepRows}; with parallel ${limits.parallel} it must be at least ${least}.`;
+      throw new SurgeError("config", message);
+    }
+    this.#engine = engine;
+    this.#limits = limits;
+    this.#clock = clock;
+  }
+
+  get busy(): boolean {
+    return this.#waiting.length + this.#active.length + this.#events.length > 0;
+  }
+
+  /** Takes a request. Throws a SurgeError (and takes nothing) where it can never run. */
+  add(id: number, request: GenerateRequest): void {
+    checkPrompt(request.ids, this.#limits);
+    if (request.ids.length === this.#limits.context) throw contextFull(request.ids.length, this.#limits.context);
+    if (this.#waiting.length >= WAITING_MAX) throw new SurgeError("unavailable", `${WAITING_MAX} requests are waiting already; try again later.`);
+    this.#waiting.push(new Generation(id, request, { context: this.#limits.context, nowMs: this.#clock() }));
+  }
+
+  /** Ends a request between two steps; unknown or finished ids are ignored, since an answer may have crossed the call. */
+  cancel(id: number): void {
+    const generation = [...this.#waiting, ...this.#active].find((one) => one.id === id);
+    if (generation !== undefined) this.#finish(generation, "cancelled");
+  }
+
+  /** Gives up what is kept for a conversation. */
+  forget(conversation: string): void {
+    this.#close(this.#kept.take(conversation)?.sequence);
+  }
+
+  /** A sequence outside the scheduler's own use; undefined when every one is at work. Give it back with closeSequence. */
+  borrowSequence(): number | undefined {
+    return this.#openOne();
+  }
+
+  closeSequence(sequence: number): void {
+    this.#close(sequence);
+  }
+
+  /** One step of the engine for as many requests as fit. */
+  step(): StepEvent[] {
+    this.#admit();
+    const shares = this.#compose();
+    if (shares.length > 0) this.#run(shares);
+    const events = this.#events;
+    this.#events = [];
+    return events;
+  }
+
+  #admit(): void {
+    while (this.#waiting.length > 0) {
+      const generation = this.#waiting[0]!;
+      try {
+        if (!this.#place(generation)) return;
+      } catch (thrown) {
+        this.#fail(generation, thrown);
+        continue;
+      }
+      this.#waiting.shift();
+      this.#active.push(generation);
+    }
+  }
+
+  #place(generation: Generation): boolean {
+    const { conversation, ids } = generation.request;
+    if (this.#kept.fits(conversation, ids)) {
+      const kept = this.#kept.take(conversation)!;
+      generation.place(kept.sequence, kept.tokens);
+      return true;
+    }
+    this.forget(conversation);
+    const sequence = this.#openOne();
+    if (sequence !== undefined) generation.place(sequence, []);
+    return sequence !== undefined;
+  }
+
+  #openOne(): number | undefined {
+    if (this.#openSequences >= this.#limits.parallel) {
+      const oldest = this.#kept.takeOldest();
+      if (oldest === undefined) return undefined;
+      this.#close(oldest.sequence);
+    }
+    const sequence = this.#engine.openSequence();
+    this.#openSequences++;
+    return sequence;
+  }
+
+  #close(sequence: number | undefined): void {
+    if (sequence === undefined || sequence < 0) return;
+    this.#openSequences--;
+    this.#engine.closeSequence(sequence);
+  }
+
+  /** Every decoding request gets its row; pieces of prefill are dealt one by one in turn, beginning with another request each step. */
+  #compose(): Share[] {
+    const decoding = this.#active.filter((one) => !one.prefilling);
+    const prefilling = this.#active.filter((one) => one.prefilling);
+    const first = prefilling.length > 0 ? this.#turn++ % prefilling.length : 0;
+    const queue = [...prefilling.slice(first), ...prefilling.slice(0, first)];
+    const planned = new Map<Generation, number>();
+    let room = this.#limits.stepRows - decoding.length;
+    for (let left = this.#pace.pieces(decoding.length); left > 0 && queue.length > 0;) {
+      const generation = queue.shift()!;
+      const before = planned.get(generation) ?? 0;
+      const piece = generation.pieceAfter(before);
+      if (piece === 0 || piece > room) continue;
+      planned.set(generation, before + piece);
+      room -= piece;
+      left--;
+      queue.push(generation);
+    }
+    for (const generation of decoding) planned.set(generation, 1);
+    return [...planned].map(([generation, count]) => (
+      { generation, tokens: generation.next(count), samples: generation.samplesAfter(count) }
+    ));
+  }
+
+  #run(shares: Share[]): void {
+    const startMs = this.#clock();
+    const prefillRows = shares.reduce((sum, { generation, tokens }) => sum + (generation.prefilling ? tokens.length : 0), 0);
+    const rows = shares.flatMap(rowsOf);
+    try {
+      this.#engine.step(rows);
+    } catch (thrown) {
+      for (const { generation } of shares) this.#fail(generation, thrown);
+      return;
+    }
+    this.#pace.record({ prefillRows, decodeRows: rows.length - prefillRows, elapsedMs: this.#clock() - startMs });
+    let logitsRow = 0;
+    for (const share of shares) this.#advance(share, share.samples ? logitsRow++ : -1);
+  }
+
+  #advance({ generation, tokens }: Share, logitsRow: number): void {
+    const { id, request } = generation;
+    if (generation.prefilling) {
+      const done = generation.held.length + tokens.length;
+      this.#events.push({ type: "prefill", id, done, total: request.ids.length });
+    }
+    generation.fed(tokens);
+    if (generation.prefilling) return;
+    if (request.maxTokens <= 0) return this.#finish(generation, "length");
+    try {
+      const token = logitsRow < 0 ? generation.takeForced() : this.#sample(generation, logitsRow);
+      const { send, finish } = generation.accept(token, this.#clock());
+      if (send) this.#events.push({ type: "tokens", id, tokens: [token] });
+      if (finish !== undefined) this.#finish(generation, finish);
+    } catch (thrown) {
+      this.#fail(generation, thrown);
+    }
+  }
+
+  #sample(generation: Generation, logitsRow: number): number {
+    const { request, sequence, answerTokens } = generation;
+    return this.#engine.sample(logitsRow, sequence, { ...request.sampler, answerFrom: request.ids.length, draw: answerTokens });
+  }
+
+  #finish(generation: Generation, reason: FinishReason): void {
+    this.#remove(generation);
+    this.#events.push({ type: "finished", id: generation.id, reason, stats: generation.stats(this.#clock()) });
+    if (reason === "cancelled") return this.#close(generation.sequence);
+    const replaced = this.#kept.keep(generation.request.conversation, { sequence: generation.sequence, tokens: generation.held });
+    this.#close(replaced?.sequence);
+  }
+
+  #fail(generation: Generation, thrown: unknown): void {
+    this.#remove(generation);
+    const kind = thrown instanceof SurgeError ? thrown.kind : "internal";
+    this.#events.push({ type: "failed", id: generation.id, kind, message: messageOf(thrown) });
+    this.#close(generation.sequence);
+  }
+
+  #remove(generation: Generation): void {
+    for (const list of [this.#waiting, this.#active]) {
+      const at = list.indexOf(generation);
+      if (at >= 0) list.splice(at, 1);
+    }
+  }
+}
+
+function rowsOf({ generation, tokens, samples }: Share): StepRow[] {
+  const { sequence, held } = generation;
+  return tokens.map((token, i) => ({ sequence, position: held.length + i, token, logits: samples && i === tokens.length - 1 }));
+}
+
+function contextFull(promptTokens: number, context: number): SurgeError {
+  const message = `The conversation has ${promptTokens} tokens and the context holds ${context}: ` +
+    "begin a new one, shorten it or start with a larger --ctx.";
+  return new SurgeError("usage", message);
+}
+
+/** Refuses a prompt that no sequence can hold or no model can read. */
+export function checkPrompt(ids: number[], { context, vocab }: { context: number; vocab: number }): void {
+  if (ids.length === 0) throw new SurgeError("usage", "The prompt has no tokens; there is nothing to continue.");
+  if (ids.length > context) throw contextFull(ids.length, context);
+  const wrong = ids.find((id) => !Number.isInteger(id) || id < 0 || id >= vocab);
+  if (wrong !== undefined) throw new SurgeError("usage", `Token ${wrong} is not in the model's vocabulary of ${vocab}.`);
+}
