@@ -12,7 +12,7 @@ export interface Death {
   pid: number;
   /** It was asked to end. */
   wanted: boolean;
-  signal: NodeJS.Signals | null;
+  signal: string | null;
   exitCode: number | null;
   /** The last line it wrote to standard error. */
   lastLine: string;
@@ -66,7 +66,7 @@ export class ChildProcess {
     const [, stderr] = await Promise.all([this.#process.exited, this.#stderr]);
     this.#alive = false;
     const { pid, signalCode, exitCode } = this.#process;
-    onDeath({ pid, wanted: this.#wanted, signal: signalCode, exitCode, lastLine: lastLine(stderr) });
+    onDeath({ pid, wanted: this.#wanted, signal: signalCode === null ? null : String(signalCode), exitCode, lastLine: lastLine(stderr) });
   }
 
   /** False where the child is gone. */

@@ -96,6 +96,7 @@ export class EngineClient {
   async logits(request: LogitsRequest, options: { signal?: AbortSignal } = {}): Promise<{ rows: number; vocab: number }> {
     const id = this.#nextId++;
     const cancel = () => this.#tell({ type: "cancel", id });
+    if (options.signal?.aborted) throw new SurgeError("interrupted", "Computing logits was cancelled.");
     options.signal?.addEventListener("abort", cancel);
     try {
       const reply = await this.#call({ type: "logits", id, request });

@@ -24,5 +24,5 @@ export function deathError(death: Death, manifest: Manifest | undefined): SurgeE
     return new SurgeError(kindOfExit(death.exitCode), death.lastLine);
   }
   const how = death.signal ?? `exit code ${death.exitCode}`;
-  return new SurgeError("internal", `The engine stopped unexpectedly (${how}); the conversation is kept and the model can be opened again.`);
+  return new SurgeError("internal", `The engine stopped unexpectedly (${how}); open the model again.`);
 }

@@ -21,7 +21,6 @@ export interface LogitsRequest {
 }
 
 export type ParentMessage =
-  | { type: "embedded_model"; id: number }
   | { type: "open"; id: number; manifest: Manifest; plan: Plan; memoryLimitBytes: number }
   | { type: "generate"; id: number; request: GenerateRequest }
   | { type: "logits"; id: number; request: LogitsRequest }
@@ -29,8 +28,6 @@ export type ParentMessage =
   | { type: "forget"; conversation: string };
 
 export type ChildMessage =
-  /** The demonstration model as a file: valid while the child lives, and for whoever has opened it. */
-  | { type: "embedded_model"; id: number; path: string }
   | { type: "opened"; id: number; memory: MemoryUse; warning?: string }
   | { type: "loading"; id: number; doneBytes: number; totalBytes: number }
   | { type: "step"; events: StepEvent[] }

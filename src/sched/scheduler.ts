@@ -59,11 +59,7 @@ export class Scheduler {
   #events: StepEvent[] = [];
 
   constructor(engine: StepEngine, limits: SchedulerLimits, clock: Clock) {
-    const least = PIECE_TOKENS + limits.parallel - 1;
-    if (limits.stepRows < least) {
-      const message = `The plan's stepRows is ${limits.stepRows}; with parallel ${limits.parallel} it must be at least ${least}.`;
-      throw new SurgeError("config", message);
-    }
+    checkLimits(limits);
     this.#engine = engine;
     this.#limits = limits;
     this.#clock = clock;
@@ -250,6 +246,13 @@ function contextFull(promptTokens: number, context: number): SurgeError {
   const message = `The conversation has ${promptTokens} tokens and the context holds ${context}: ` +
     "begin a new one, shorten it or start with a larger --ctx.";
   return new SurgeError("usage", message);
+}
+
+/** Refuses limits under which a piece of prefill might never find room beside the decoding requests. */
+export function checkLimits({ stepRows, parallel }: Pick<SchedulerLimits, "stepRows" | "parallel">): void {
+  const least = PIECE_TOKENS + parallel - 1;
+  if (stepRows >= least) return;
+  throw new SurgeError("config", `The plan's stepRows is ${stepRows}; with parallel ${parallel} it must be at least ${least}.`);
 }
 
 /** Refuses a prompt that no sequence can hold or no model can read. */

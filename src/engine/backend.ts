@@ -1,0 +1,19 @@
+/** What the child's loop needs of an engine. The native one is made in host.ts; tests bring their own. */
+import type { Manifest } from "../model/manifest.ts";
+import type { MemoryUse } from "../plan/memory.ts";
+import type { Plan } from "../plan/schema.ts";
+import type { StepEngine } from "../sched/scheduler.ts";
+
+export interface Engine extends StepEngine {
+  readonly vocab: number;
+  /** Logits of the n-th row of the last step that asked for them; `into` has one float per entry of the vocabulary. */
+  logits(logitsRow: number, into: Float32Array): void;
+  close(): void;
+}
+
+export interface Backend {
+  /** The manifest with every file as one that can be mapped (a file inside the program's binary cannot). */
+  locate(manifest: Manifest): Manifest;
+  measure(manifest: Manifest, plan: Plan): MemoryUse;
+  open(manifest: Manifest, plan: Plan): Engine;
+}

@@ -1,0 +1,163 @@
+/**
+ * The engine child's loop: take messages, schedule, one blocking step, send what came of it.
+ *
+ * One event-loop turn passes between two steps, otherwise no message would arrive while there is work. Every message that the parent
+ * numbers is answered exactly once, whatever is thrown here.
+ */
+import { type Clock, monotonicClock } from "../base/clock.ts";
+import { messageOf, SurgeError } from "../base/errors.ts";
+import { accountMemory, checkMemory } from "../plan/memory.ts";
+import { checkLimits, checkPrompt, Scheduler } from "../sched/scheduler.ts";
+import type { Backend, Engine } from "./backend.ts";
+import { LogitsJob } from "./logits.ts";
+import type { ChildMessage, ParentMessage } from "./protocol.ts";
+import { warmFiles } from "./warm.ts";
+
+export interface LoopOptions {
+  send: (message: ChildMessage) => void;
+  clock?: Clock;
+}
+
+interface Work {
+  engine: Engine;
+  scheduler: Scheduler;
+  context: number;
+}
+
+type Message<T extends ParentMessage["type"]> = Extract<ParentMessage, { type: T }>;
+
+export class EngineLoop {
+  readonly #backend: Backend;
+  readonly #send: (message: ChildMessage) => void;
+  readonly #clock: Clock;
+  readonly #jobs: LogitsJob[] = [];
+  #work: Work | undefined;
+  #turning = false;
+  #opening = false;
+
+  constructor(backend: Backend, options: LoopOptions) {
+    this.#backend = backend;
+    this.#send = options.send;
+    this.#clock = options.clock ?? monotonicClock;
+  }
+
+  /** Takes one message. Resolves when it is answered or handed to the scheduler. */
+  async receive(message: ParentMessage): Promise<void> {
+    try {
+      if (message.type === "open") await this.#open(message);
+      else if (message.type === "generate") this.#generate(message);
+      else if (message.type === "logits") this.#startLogits(message);
+      else if (message.type === "cancel") this.#cancel(message.id);
+      else this.#work?.scheduler.forget(message.conversation);
+    } catch (thrown) {
+      if ("id" in message) this.#send(failure(message.id, thrown));
+      else throw thrown;
+    }
+    this.#keepTurning();
+  }
+
+  async #open(message: Message<"open">): Promise<void> {
+    if (this.#turning || this.#opening) throw new SurgeError("internal", "The engine is at work and cannot open another model.");
+    this.#work?.engine.close();
+    this.#work = undefined;
+    this.#opening = true;
+    try {
+      await this.#load(message);
+    } finally {
+      this.#opening = false;
+    }
+  }
+
+  /** Nothing is taken before everything is checked. */
+  async #load({ id, plan, memoryLimitBytes, ...message }: Message<"open">): Promise<void> {
+    const vocab = message.manifest.config.vocab;
+    const limits = { ...plan, vocab };
+    checkLimits(limits);
+    const manifest = this.#backend.locate(message.manifest);
+    const memory = this.#backend.measure(manifest, plan);
+    const warning = checkMemory(accountMemory(memory, { vocab }), memoryLimitBytes);
+    const engine = this.#backend.open(manifest, plan);
+    if (warning === undefined) {
+      const onProgress = (doneBytes: number, totalBytes: number) => this.#send({ type: "loading", id, doneBytes, totalBytes });
+      await warmFiles(manifest.files, { onProgress, clock: this.#clock });
+    }
+    this.#work = { engine, scheduler: new Scheduler(engine, limits, this.#clock), context: plan.context };
+    this.#send({ type: "opened", id, memory, warning });
+  }
+
+  #opened(): Work {
+    if (this.#work === undefined) throw new SurgeError("unavailable", "No model is open.");
+    return this.#work;
+  }
+
+  #generate({ id, request }: Message<"generate">): void {
+    try {
+      this.#opened().scheduler.add(id, request);
+    } catch (thrown) {
+      this.#send({ type: "step", events: [failure(id, thrown)] });
+    }
+  }
+
+  #startLogits({ id, request }: Message<"logits">): void {
+    const { engine, scheduler, context } = this.#opened();
+    checkPrompt(request.ids, { context, vocab: engine.vocab });
+    const sequence = scheduler.borrowSequence();
+    if (sequence === undefined) throw new SurgeError("unavailable", "Every sequence is at work; ask for logits again later.");
+    try {
+      this.#jobs.push(new LogitsJob(engine, { id, sequence, request }));
+    } catch (thrown) {
+      scheduler.closeSequence(sequence);
+      throw thrown;
+    }
+  }
+
+  #cancel(id: number): void {
+    this.#work?.scheduler.cancel(id);
+    const job = this.#jobs.find((one) => one.id === id);
+    if (job === undefined) return;
+    this.#endJob(job);
+    job.abandon();
+    this.#send(failure(id, new SurgeError("interrupted", "Computing logits was cancelled.")));
+  }
+
+  #endJob(job: LogitsJob): void {
+    this.#jobs.splice(this.#jobs.indexOf(job), 1);
+    this.#work?.scheduler.closeSequence(job.sequence);
+  }
+
+  #keepTurning(): void {
+    const busy = this.#work !== undefined && (this.#work.scheduler.busy || this.#jobs.length > 0);
+    if (!busy || this.#turning) return;
+    this.#turning = true;
+    setImmediate(() => {
+      this.#turning = false;
+      this.#turn();
+      this.#keepTurning();
+    });
+  }
+
+  #turn(): void {
+    const { engine, scheduler } = this.#opened();
+    const events = scheduler.step();
+    if (events.length > 0) this.#send({ type: "step", events });
+    const job = this.#jobs[0];
+    if (job !== undefined) this.#advance(job, engine.vocab);
+  }
+
+  #advance(job: LogitsJob, vocab: number): void {
+    try {
+      if (!job.advance()) return;
+      this.#endJob(job);
+      this.#send({ type: "logits_done", id: job.id, rows: job.rows, vocab });
+    } catch (thrown) {
+      this.#endJob(job);
+      job.abandon();
+      this.#send(failure(job.id, thrown));
+    }
+  }
+}
+
+function failure(id: number, thrown: unknown) {
+  const kind = thrown instanceof SurgeError ? thrown.kind : "internal";
+  return { type: "failed" as const, id, kind, message: messageOf(thrown) };
+}
