@@ -29,7 +29,7 @@ export function progressLine(label: string, state: { doneBytes: number; totalByt
   const filled = Math.floor(share * BAR_CELLS);
   const bar = "█".repeat(filled) + "░".repeat(BAR_CELLS - filled);
   const rate = perSecond(doneBytes, elapsedMs);
-  const left = rate > 0 ? ` ${formatDuration(((totalBytes - doneBytes) / rate) * 1000)} left` : "";
+  const left = rate > 0 ? ` ${formatDuration((Math.max(0, totalBytes - doneBytes) / rate) * 1000)} left` : "";
   const amounts = `${formatBytes(doneBytes)} of ${formatBytes(totalBytes)} ${formatBytes(rate)}/s`;
   return `${label} ${bar} ${Math.floor(share * 100)}% ${amounts}${left}`;
 }

@@ -1,0 +1,100 @@
+/**
+ * An engine without weights that keeps C's contract: positions must follow, rows of a sequence must be adjacent, limits hold.
+ * It answers with the sum of what a sequence holds, modulo its vocabulary, so that a wrong history gives a wrong answer.
+ */
+import type { SamplerOptions } from "../../src/sched/request.ts";
+import type { StepEngine, StepRow } from "../../src/sched/scheduler.ts";
+
+export const GREEDY: SamplerOptions = {
+  temperature: 0,
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
+  repeatPenalty: 1,
+  seed: 1,
+  logitBias: [],
+};
+
+export interface FakeLimits {
+  sequences: number;
+  stepRows: number;
+  vocab: number;
+}
+
+export class FakeEngine implements StepEngine {
+  readonly vocab: number;
+  readonly steps: StepRow[][] = [];
+  readonly draws: number[] = [];
+  /** Open sequences and the tokens they hold. */
+  readonly open = new Map<number, number[]>();
+  /** Thrown by the next step or sample, once. */
+  failStep: Error | undefined;
+  failSample: Error | undefined;
+  /** Called in each step: tests let time pass here. */
+  onStep: (rows: StepRow[]) => void = () => {};
+  readonly #limits: FakeLimits;
+  #sampled: number[] = [];
+
+  constructor(limits: FakeLimits) {
+    this.#limits = limits;
+    this.vocab = limits.vocab;
+  }
+
+  openSequence(): number {
+    for (let i = 0; i < this.#limits.sequences; i++) {
+      if (this.open.has(i)) continue;
+      this.open.set(i, []);
+      return i;
+    }
+    throw new Error("all sequences are in use");
+  }
+
+  closeSequence(sequence: number): void {
+    if (!this.open.delete(sequence)) throw new Error(`sequence ${sequence} is not open`);
+  }
+
+  step(rows: StepRow[]): void {
+    if (rows.length === 0 || rows.length > this.#limits.stepRows) throw new Error(`a step of ${rows.length} rows`);
+    const failure = this.failStep;
+    this.failStep = undefined;
+    if (failure !== undefined) throw failure;
+    this.#checkAdjacent(rows);
+    for (const row of rows) {
+      const held = this.open.get(row.sequence);
+      if (held === undefined || held.length !== row.position) throw new Error(`row at ${row.position} is not due`);
+      held.push(row.token);
+    }
+    this.#sampled = rows.filter((row) => row.logits).map((row) => row.sequence);
+    this.steps.push(rows);
+    this.onStep(rows);
+  }
+
+  #checkAdjacent(rows: StepRow[]): void {
+    const spans = rows.filter((row, i) => row.sequence !== rows[i - 1]?.sequence);
+    if (new Set(spans.map((row) => row.sequence)).size !== spans.length) throw new Error("rows of a sequence are not adjacent");
+  }
+
+  sample(logitsRow: number, sequence: number, options: { draw: number }): number {
+    if (this.#sampled[logitsRow] !== sequence) throw new Error(`logits row ${logitsRow} is not sequence ${sequence}'s`);
+    const failure = this.failSample;
+    this.failSample = undefined;
+    if (failure !== undefined) throw failure;
+    this.draws.push(options.draw);
+    return this.answerTo(this.open.get(sequence)!);
+  }
+
+  answerTo(held: number[]): number {
+    return held.reduce((sum, token) => sum + token, 1) % this.vocab;
+  }
+
+  logits(logitsRow: number, into: Float32Array): void {
+    into.fill(this.#sampled[logitsRow]!);
+    into[0] = this.answerTo(this.open.get(this.#sampled[logitsRow]!)!);
+  }
+
+  close(): void {
+    this.open.clear();
+  }
+}
