@@ -23,7 +23,10 @@ export interface Progress {
 }
 
 /** One line without control characters: label, bar, share, bytes, rate, time left. */
-export function progressLine(label: string, state: { doneBytes: number; totalBytes: number; elapsedMs: number }): string {
+export function progressLine(
+  label: string,
+  state: { doneBytes: number; totalBytes: number; elapsedMs: number },
+): string {
   const { doneBytes, totalBytes, elapsedMs } = state;
   const share = totalBytes > 0 ? Math.min(1, doneBytes / totalBytes) : 0;
   const filled = Math.floor(share * BAR_CELLS);

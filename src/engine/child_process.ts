@@ -33,8 +33,10 @@ async function keepTail(stream: ReadableStream<Uint8Array>): Promise<string> {
   return tail.toString("utf8");
 }
 
-function lastLine(text: string): string {
-  return text.split("\n").map((line) => line.trim()).filter((line) => line !== "").at(-1) ?? "";
+/** The last line said; of the runtime's crash notes, which end with an invitation to report the crash elsewhere, the cause. */
+function lastWords(text: string): string {
+  const lines = text.split("\n").map((line) => line.trim()).filter((line) => line !== "");
+  return lines.findLast((line) => line.startsWith("panic")) ?? lines.at(-1) ?? "";
 }
 
 export class ChildProcess {
@@ -66,7 +68,13 @@ export class ChildProcess {
     const [, stderr] = await Promise.all([this.#process.exited, this.#stderr]);
     this.#alive = false;
     const { pid, signalCode, exitCode } = this.#process;
-    onDeath({ pid, wanted: this.#wanted, signal: signalCode === null ? null : String(signalCode), exitCode, lastLine: lastLine(stderr) });
+    onDeath({
+      pid,
+      wanted: this.#wanted,
+      signal: signalCode === null ? null : String(signalCode),
+      exitCode,
+      lastLine: lastWords(stderr),
+    });
   }
 
   /** False where the child is gone. */

@@ -93,14 +93,19 @@ export class EngineClient {
   }
 
   /** Computes raw logits into a file; the signal ends it early with an "interrupted" error. */
-  async logits(request: LogitsRequest, options: { signal?: AbortSignal } = {}): Promise<{ rows: number; vocab: number }> {
+  async logits(
+    request: LogitsRequest,
+    options: { signal?: AbortSignal } = {},
+  ): Promise<{ rows: number; vocab: number }> {
     const id = this.#nextId++;
     const cancel = () => this.#tell({ type: "cancel", id });
     if (options.signal?.aborted) throw new SurgeError("interrupted", "Computing logits was cancelled.");
     options.signal?.addEventListener("abort", cancel);
     try {
       const reply = await this.#call({ type: "logits", id, request });
-      if (reply.type !== "logits_done") throw new SurgeError("internal", `The engine answered ${reply.type} to logits.`);
+      if (reply.type !== "logits_done") {
+        throw new SurgeError("internal", `The engine answered ${reply.type} to logits.`);
+      }
       return { rows: reply.rows, vocab: reply.vocab };
     } finally {
       options.signal?.removeEventListener("abort", cancel);
@@ -132,7 +137,10 @@ export class EngineClient {
     return this.#child?.send(message) ?? false;
   }
 
-  #call(message: Extract<ParentMessage, { type: "open" | "logits" }>, onProgress?: OpenOptions["onProgress"]): Promise<Reply> {
+  #call(
+    message: Extract<ParentMessage, { type: "open" | "logits" }>,
+    onProgress?: OpenOptions["onProgress"],
+  ): Promise<Reply> {
     return new Promise((resolve, reject) => {
       this.#calls.set(message.id, { resolve, reject, onProgress });
       if (this.#tell(message)) return;

@@ -13,14 +13,23 @@ function kindOfExit(exitCode: number | null): ErrorKind {
 export function deathError(death: Death, manifest: Manifest | undefined): SurgeError {
   if (death.wanted) return new SurgeError("interrupted", "The engine was closed.");
   if (death.signal === "SIGKILL") {
-    return new SurgeError("memory", "The engine was killed, probably because the machine ran out of memory; lower --ctx or free memory.");
+    return new SurgeError(
+      "memory",
+      "The engine was killed, probably because the machine ran out of memory; lower --ctx or free memory.",
+    );
   }
   const changed = manifest === undefined ? undefined : changedFile(manifest);
   if (changed !== undefined) return new SurgeError("data", changed);
   if (death.signal === "SIGBUS") {
-    return new SurgeError("data", "A part of the model could not be read from disk while it was in use; check the disk.");
+    return new SurgeError(
+      "data",
+      "A part of the model could not be read from disk while it was in use; check the disk.",
+    );
   }
-  if (death.signal === null && death.exitCode !== null && kindOfExit(death.exitCode) !== "internal" && death.lastLine !== "") {
+  if (
+    death.signal === null && death.exitCode !== null && kindOfExit(death.exitCode) !== "internal" &&
+    death.lastLine !== ""
+  ) {
     return new SurgeError(kindOfExit(death.exitCode), death.lastLine);
   }
   const how = death.signal ?? `exit code ${death.exitCode}`;

@@ -27,7 +27,10 @@ function materialise(path: string): string {
       writeFileSync(join(folder, "demo.gguf"), content, { mode: 0o600 });
       return `/proc/self/fd/${openSync(join(folder, "demo.gguf"), "r")}`;
     } catch (thrown) {
-      throw new SurgeError("unavailable", `The demonstration model found no place in memory or ${folder}: ${messageOf(thrown)}.`);
+      throw new SurgeError(
+        "unavailable",
+        `The demonstration model found no place in memory or ${folder}: ${messageOf(thrown)}.`,
+      );
     } finally {
       rmSync(folder, { recursive: true, force: true });
     }

@@ -57,7 +57,9 @@ export class EngineLoop {
   }
 
   async #open(message: Message<"open">): Promise<void> {
-    if (this.#turning || this.#opening) throw new SurgeError("internal", "The engine is at work and cannot open another model.");
+    if (this.#turning || this.#opening) {
+      throw new SurgeError("internal", "The engine is at work and cannot open another model.");
+    }
     this.#work?.engine.close();
     this.#work = undefined;
     this.#opening = true;
@@ -78,7 +80,8 @@ export class EngineLoop {
     const warning = checkMemory(accountMemory(memory, { vocab }), memoryLimitBytes);
     const engine = this.#backend.open(manifest, plan);
     if (warning === undefined) {
-      const onProgress = (doneBytes: number, totalBytes: number) => this.#send({ type: "loading", id, doneBytes, totalBytes });
+      const onProgress = (doneBytes: number, totalBytes: number) =>
+        this.#send({ type: "loading", id, doneBytes, totalBytes });
       await warmFiles(manifest.files, { onProgress, clock: this.#clock });
     }
     this.#work = { engine, scheduler: new Scheduler(engine, limits, this.#clock), context: plan.context };
@@ -102,7 +105,9 @@ export class EngineLoop {
     const { engine, scheduler, context } = this.#opened();
     checkPrompt(request.ids, { context, vocab: engine.vocab });
     const sequence = scheduler.borrowSequence();
-    if (sequence === undefined) throw new SurgeError("unavailable", "Every sequence is at work; ask for logits again later.");
+    if (sequence === undefined) {
+      throw new SurgeError("unavailable", "Every sequence is at work; ask for logits again later.");
+    }
     try {
       this.#jobs.push(new LogitsJob(engine, { id, sequence, request }));
     } catch (thrown) {

@@ -28,7 +28,10 @@ function isCached(fd: number, bytes: number, { buffer, clock }: { buffer: Uint8A
   return times.sort((a, b) => a - b)[Math.floor(PROBES * 0.75)]! < CACHED_PROBE_MS;
 }
 
-async function warmFile(file: ManifestFile, { clock, onChunk }: { clock: Clock; onChunk: (bytes: number) => void }): Promise<void> {
+async function warmFile(
+  file: ManifestFile,
+  { clock, onChunk }: { clock: Clock; onChunk: (bytes: number) => void },
+): Promise<void> {
   const buffer = new Uint8Array(CHUNK_BYTES);
   const fd = openSync(file.path, "r");
   try {

@@ -30,7 +30,10 @@ function kvBytesPerToken(model: PlannedModel, kv: Plan["kv"]): number {
   return layers * 2 * model.kvHeads * model.headDim * KV_BYTES[kv];
 }
 
-function defaultContext(model: PlannedModel, options: { kv: Plan["kv"]; parallel: number; memoryBytes: number }): number {
+function defaultContext(
+  model: PlannedModel,
+  options: { kv: Plan["kv"]; parallel: number; memoryBytes: number },
+): number {
   const { kv, parallel, memoryBytes } = options;
   const perToken = kvBytesPerToken(model, kv) * parallel;
   const fits = CONTEXTS.find((context) => context * perToken <= memoryBytes * KV_SHARE) ?? CONTEXTS.at(-1)!;

@@ -45,7 +45,10 @@ function cgroupFolders(read: ReadText, controller: string): string[] {
   const own = lines.find(([, names]) => controller === "" ? names === "" : names?.split(",").includes(controller));
   if (own === undefined) return [];
   const root = controller === "" ? CGROUP_ROOT : `${CGROUP_ROOT}/${controller}`;
-  const parts = own.slice(2).join(":").split("/").filter((part) => part !== "" && part !== "..").slice(0, CGROUP_DEPTH_MAX);
+  const parts = own.slice(2).join(":").split("/").filter((part) => part !== "" && part !== "..").slice(
+    0,
+    CGROUP_DEPTH_MAX,
+  );
   return [...parts.keys(), parts.length].reverse().map((depth) => [root, ...parts.slice(0, depth)].join("/"));
 }
 
@@ -72,7 +75,11 @@ function cpuQuota(read: ReadText, folder: string, version: 1 | 2): number | unde
   return quota !== undefined && quota > 0 && period !== undefined && period > 0 ? quota / period : undefined;
 }
 
-function cgroupValues<T>(read: ReadText, controller: string, get: (folder: string, version: 1 | 2) => T | undefined): T[] {
+function cgroupValues<T>(
+  read: ReadText,
+  controller: string,
+  get: (folder: string, version: 1 | 2) => T | undefined,
+): T[] {
   const values = [
     ...cgroupFolders(read, "").map((folder) => get(folder, 2)),
     ...cgroupFolders(read, controller).map((folder) => get(folder, 1)),
@@ -95,7 +102,9 @@ export function parseCpuList(text: string): number[] {
 function countCores(read: ReadText): number {
   const allowed = /^Cpus_allowed_list:\s*(\S+)/m.exec(read("/proc/self/status") ?? "")?.[1];
   const cpus = parseCpuList(allowed ?? "");
-  const siblings = cpus.map((cpu) => read(`/sys/devices/system/cpu/cpu${cpu}/topology/thread_siblings_list`)?.trim() ?? `cpu ${cpu}`);
+  const siblings = cpus.map((cpu) =>
+    read(`/sys/devices/system/cpu/cpu${cpu}/topology/thread_siblings_list`)?.trim() ?? `cpu ${cpu}`
+  );
   const physical = new Set(siblings).size || availableParallelism();
   const quota = Math.min(physical, ...cgroupValues(read, "cpu", (folder, version) => cpuQuota(read, folder, version)));
   return Math.max(1, Math.ceil(quota));

@@ -49,7 +49,9 @@ export function describeAccount(account: MemoryAccount): string {
 export function checkMemory(account: MemoryAccount, limitBytes: number): string | undefined {
   const { neededBytes, mappedBytes } = account;
   if (neededBytes > limitBytes) {
-    const numbers = `${formatBytes(neededBytes)} are needed (${describeAccount(account)}) and ${formatBytes(limitBytes)} are available`;
+    const numbers = `${formatBytes(neededBytes)} are needed (${describeAccount(account)}) and ${
+      formatBytes(limitBytes)
+    } are available`;
     throw new SurgeError("memory", `Not enough memory: ${numbers}; lower --ctx or free memory.`);
   }
   const restBytes = limitBytes - neededBytes;

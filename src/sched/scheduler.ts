@@ -73,7 +73,9 @@ export class Scheduler {
   add(id: number, request: GenerateRequest): void {
     checkPrompt(request.ids, this.#limits);
     if (request.ids.length === this.#limits.context) throw contextFull(request.ids.length, this.#limits.context);
-    if (this.#waiting.length >= WAITING_MAX) throw new SurgeError("unavailable", `${WAITING_MAX} requests are waiting already; try again later.`);
+    if (this.#waiting.length >= WAITING_MAX) {
+      throw new SurgeError("unavailable", `${WAITING_MAX} requests are waiting already; try again later.`);
+    }
     this.#waiting.push(new Generation(id, request, { context: this.#limits.context, nowMs: this.#clock() }));
   }
 
@@ -177,7 +179,10 @@ export class Scheduler {
 
   #run(shares: Share[]): void {
     const startMs = this.#clock();
-    const prefillRows = shares.reduce((sum, { generation, tokens }) => sum + (generation.prefilling ? tokens.length : 0), 0);
+    const prefillRows = shares.reduce(
+      (sum, { generation, tokens }) => sum + (generation.prefilling ? tokens.length : 0),
+      0,
+    );
     const rows = shares.flatMap(rowsOf);
     try {
       this.#engine.step(rows);
@@ -211,14 +216,21 @@ export class Scheduler {
 
   #sample(generation: Generation, logitsRow: number): number {
     const { request, sequence, answerTokens } = generation;
-    return this.#engine.sample(logitsRow, sequence, { ...request.sampler, answerFrom: request.ids.length, draw: answerTokens });
+    return this.#engine.sample(logitsRow, sequence, {
+      ...request.sampler,
+      answerFrom: request.ids.length,
+      draw: answerTokens,
+    });
   }
 
   #finish(generation: Generation, reason: FinishReason): void {
     this.#remove(generation);
     this.#events.push({ type: "finished", id: generation.id, reason, stats: generation.stats(this.#clock()) });
     if (reason === "cancelled") return this.#close(generation.sequence);
-    const replaced = this.#kept.keep(generation.request.conversation, { sequence: generation.sequence, tokens: generation.held });
+    const replaced = this.#kept.keep(generation.request.conversation, {
+      sequence: generation.sequence,
+      tokens: generation.held,
+    });
     this.#close(replaced?.sequence);
   }
 
@@ -239,7 +251,12 @@ export class Scheduler {
 
 function rowsOf({ generation, tokens, samples }: Share): StepRow[] {
   const { sequence, held } = generation;
-  return tokens.map((token, i) => ({ sequence, position: held.length + i, token, logits: samples && i === tokens.length - 1 }));
+  return tokens.map((token, i) => ({
+    sequence,
+    position: held.length + i,
+    token,
+    logits: samples && i === tokens.length - 1,
+  }));
 }
 
 function contextFull(promptTokens: number, context: number): SurgeError {
@@ -252,7 +269,10 @@ function contextFull(promptTokens: number, context: number): SurgeError {
 export function checkLimits({ stepRows, parallel }: Pick<SchedulerLimits, "stepRows" | "parallel">): void {
   const least = PIECE_TOKENS + parallel - 1;
   if (stepRows >= least) return;
-  throw new SurgeError("config", `The plan's stepRows is ${stepRows}; with parallel ${parallel} it must be at least ${least}.`);
+  throw new SurgeError(
+    "config",
+    `The plan's stepRows is ${stepRows}; with parallel ${parallel} it must be at least ${least}.`,
+  );
 }
 
 /** Refuses a prompt that no sequence can hold or no model can read. */
@@ -260,5 +280,7 @@ export function checkPrompt(ids: number[], { context, vocab }: { context: number
   if (ids.length === 0) throw new SurgeError("usage", "The prompt has no tokens; there is nothing to continue.");
   if (ids.length > context) throw contextFull(ids.length, context);
   const wrong = ids.find((id) => !Number.isInteger(id) || id < 0 || id >= vocab);
-  if (wrong !== undefined) throw new SurgeError("usage", `Token ${wrong} is not in the model's vocabulary of ${vocab}.`);
+  if (wrong !== undefined) {
+    throw new SurgeError("usage", `Token ${wrong} is not in the model's vocabulary of ${vocab}.`);
+  }
 }

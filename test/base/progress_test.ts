@@ -4,7 +4,12 @@ import { progressLine, startProgress } from "../../src/base/progress.ts";
 function rig(isTty: boolean) {
   const time = { ms: 0 };
   const written: string[] = [];
-  const progress = startProgress({ label: "Loading", isTty, write: (text) => written.push(text), clock: () => time.ms });
+  const progress = startProgress({
+    label: "Loading",
+    isTty,
+    write: (text) => written.push(text),
+    clock: () => time.ms,
+  });
   return { time, written, progress };
 }
 
@@ -34,6 +39,8 @@ test("a pipe gets nothing", () => {
 });
 
 test("a total of nothing and more than the total make no broken bar", () => {
-  expect(progressLine("L", { doneBytes: 0, totalBytes: 0, elapsedMs: 0 })).toBe(`L ${"░".repeat(24)} 0% 0 B of 0 B 0 B/s`);
+  expect(progressLine("L", { doneBytes: 0, totalBytes: 0, elapsedMs: 0 })).toBe(
+    `L ${"░".repeat(24)} 0% 0 B of 0 B 0 B/s`,
+  );
   expect(progressLine("L", { doneBytes: 20, totalBytes: 10, elapsedMs: 1000 })).toStartWith(`L ${"█".repeat(24)} 100%`);
 });

@@ -22,5 +22,7 @@ test("sizes are read as people write them, and nothing else is", () => {
   expect(["4096", "1K", "8g", "1.5 MiB", "512MB", "2 b"].map(parseBytes)).toEqual(
     [4096, 1024, 8 * 1024 ** 3, 1.5 * 1024 ** 2, 512 * 1024 ** 2, 2],
   );
-  for (const wrong of ["", "G", "-1", "1e9", "8X", "1 2", "99999999P"]) expect(() => parseBytes(wrong)).toThrow("is not a size");
+  for (const wrong of ["", "G", "-1", "1e9", "8X", "1 2", "99999999P"]) {
+    expect(() => parseBytes(wrong)).toThrow("is not a size");
+  }
 });

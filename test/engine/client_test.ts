@@ -53,7 +53,8 @@ test("a conversation that goes on answers as a fresh one does", async () => {
 test("the same seed says the same, another seed something else", async () => {
   const say = async (seed: number) => {
     const request = greedyRequest([5, 6, 7], { maxTokens: 32 });
-    return (await collect(engine.generate({ ...request, sampler: { ...request.sampler, temperature: 1, seed } }))).tokens;
+    return (await collect(engine.generate({ ...request, sampler: { ...request.sampler, temperature: 1, seed } })))
+      .tokens;
   };
   expect(await say(1)).toEqual(await say(1));
   expect(await say(1)).not.toEqual(await say(2));
@@ -71,7 +72,10 @@ test("logits of every position and of the last one are the golden ones", async (
 
 test("logits that cannot be written or computed say so and leave no file", async () => {
   const missing = await errorOf(engine.logits({ ids: [1], all: false, path: join(folder, "no", "where.f32") }));
-  expect(missing).toMatchObject({ kind: "missing", message: `${join(folder, "no", "where.f32")} cannot be written (ENOENT).` });
+  expect(missing).toMatchObject({
+    kind: "missing",
+    message: `${join(folder, "no", "where.f32")} cannot be written (ENOENT).`,
+  });
   const path = join(folder, "never.f32");
   const full = await errorOf(engine.logits({ ids: new Array(513).fill(1), all: false, path }));
   expect(full.kind).toBe("usage");
@@ -115,7 +119,9 @@ test("what does not fit is refused with numbers before it is taken, and the chil
   const own = testEngine();
   const error = await errorOf(own.open(manifest, enginePlan(), { memoryLimitBytes: 1024 * 1024 }));
   expect(error).toMatchObject({ kind: "memory", exitCode: 71 });
-  expect(error.message).toMatch(/^Not enough memory: [\d.]+ MiB are needed \(KV .+\) and 1\.0 MiB are available; .+\.$/);
+  expect(error.message).toMatch(
+    /^Not enough memory: [\d.]+ MiB are needed \(KV .+\) and 1\.0 MiB are available; .+\.$/,
+  );
   const small = await own.open(manifest, enginePlan(), { memoryLimitBytes: 40 * 1024 * 1024 });
   expect(small.memory.mapped).toBe(manifest.files[0]!.bytes);
   expect(small.warning).toBeUndefined();

@@ -20,7 +20,10 @@ async function waitForDeath(pid: number): Promise<void> {
 }
 
 test.each(["SIGKILL", "SIGTERM"] as const)("a parent that ends by %s takes its busy child with it", async (signal) => {
-  const parent = Bun.spawn([process.execPath, join(SUPPORT, "engine_parent.ts")], { stdout: "pipe", stderr: "inherit" });
+  const parent = Bun.spawn([process.execPath, join(SUPPORT, "engine_parent.ts")], {
+    stdout: "pipe",
+    stderr: "inherit",
+  });
   const reader = parent.stdout.getReader();
   const { value } = await reader.read();
   const pid = Number(new TextDecoder().decode(value));
@@ -33,6 +36,8 @@ test.each(["SIGKILL", "SIGTERM"] as const)("a parent that ends by %s takes its b
 test("an engine child without a parent says what it is and ends", async () => {
   const child = Bun.spawn([process.execPath, join(SUPPORT, "engine_child.ts")], { stdout: "pipe", stderr: "pipe" });
   expect(await child.exited).toBe(64);
-  expect(await new Response(child.stderr).text()).toBe("engine-child is started by surge itself and not from a shell.\n");
+  expect(await new Response(child.stderr).text()).toBe(
+    "engine-child is started by surge itself and not from a shell.\n",
+  );
   expect(await new Response(child.stdout).text()).toBe("");
 });

@@ -1,6 +1,6 @@
 /** The child's loop with an engine of paper: what is answered to which message, and in what order. */
 import { expect, test } from "bun:test";
-import { mkdtempSync, existsSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Backend } from "../../src/engine/backend.ts";
@@ -44,7 +44,8 @@ function rig() {
 
 function ends(id: number) {
   return (message: ChildMessage) =>
-    message.type === "step" && message.events.some((event) => event.id === id && ["finished", "failed"].includes(event.type));
+    message.type === "step" &&
+    message.events.some((event) => event.id === id && ["finished", "failed"].includes(event.type));
 }
 
 function events(sent: ChildMessage[], id: number) {
@@ -120,13 +121,17 @@ test("logits that are cancelled or fail leave neither file nor sequence", async 
   const { loop, engines, until } = rig();
   await loop.receive(OPEN);
   const ids = new Array(300).fill(1);
-  engines[0]!.onStep = () => engines[0]!.steps.length === 2 && void setImmediate(() => void loop.receive({ type: "cancel", id: 5 }));
+  engines[0]!.onStep = () =>
+    engines[0]!.steps.length === 2 && void setImmediate(() => void loop.receive({ type: "cancel", id: 5 }));
   await loop.receive({ type: "logits", id: 5, request: { ids, all: true, path } });
   expect(await until((message) => message.type === "failed")).toMatchObject({ id: 5, kind: "interrupted" });
   expect(existsSync(path)).toBe(false);
   engines[0]!.failStep = new Error("broken");
   await loop.receive({ type: "logits", id: 6, request: { ids, all: true, path } });
-  expect(await until((message) => message.type === "failed" && message.id === 6)).toMatchObject({ kind: "internal", message: "broken" });
+  expect(await until((message) => message.type === "failed" && message.id === 6)).toMatchObject({
+    kind: "internal",
+    message: "broken",
+  });
   expect(existsSync(path)).toBe(false);
   expect(engines[0]!.open.size).toBe(0);
   rmSync(folder, { recursive: true });

@@ -47,7 +47,10 @@ test("flags win", () => {
 
 test("a context beyond the model's and impossible numbers are usage errors that name the flag's value", () => {
   const beyond = thrownBy(() => chatPlan(MODEL, { flags: { context: 300_000 }, machine: machine(GIB) }));
-  expect(beyond).toMatchObject({ kind: "usage", message: "A context of 300000 tokens was asked for and the model's is 262144." });
+  expect(beyond).toMatchObject({
+    kind: "usage",
+    message: "A context of 300000 tokens was asked for and the model's is 262144.",
+  });
   for (const threads of [0, -1, 1.5, NaN, 100_000]) {
     const wrong = thrownBy(() => chatPlan(MODEL, { flags: { threads }, machine: machine(GIB) }));
     expect(wrong.kind).toBe("usage");

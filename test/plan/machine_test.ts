@@ -37,7 +37,9 @@ test("version 1: limits of each controller; the number that means no limit is no
     "/proc/self/cgroup": "5:memory:/box\n3:cpu,cpuacct:/box\n0::/\n",
     "/sys/fs/cgroup/memory/box/memory.limit_in_bytes": `${2 * GIB}\n`,
     "/sys/fs/cgroup/memory/box/memory.usage_in_bytes": `${GIB}\n`,
-    "/sys/fs/cgroup/memory/box/memory.stat": `active_file 1\ntotal_active_file ${GIB / 4}\ntotal_inactive_file ${GIB / 4}\n`,
+    "/sys/fs/cgroup/memory/box/memory.stat": `active_file 1\ntotal_active_file ${GIB / 4}\ntotal_inactive_file ${
+      GIB / 4
+    }\n`,
     "/sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
     "/sys/fs/cgroup/memory/memory.usage_in_bytes": `${9 * GIB}\n`,
     "/sys/fs/cgroup/cpu/box/cpu.cfs_quota_us": "-1\n",

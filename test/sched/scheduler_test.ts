@@ -62,7 +62,11 @@ test("an answer is what the engine says of the whole prompt, whatever the piece 
     scheduler.add(7, request(prompt(length)));
     const events = run(scheduler);
     expect(tokensOf(events, 7)).toEqual(expected(prompt(length), 8));
-    expect(endOf(events, 7)).toMatchObject({ type: "finished", reason: "length", stats: { promptTokens: length, answerTokens: 8 } });
+    expect(endOf(events, 7)).toMatchObject({
+      type: "finished",
+      reason: "length",
+      stats: { promptTokens: length, answerTokens: 8 },
+    });
   }
 });
 
@@ -99,10 +103,14 @@ test("decoding goes on beside another request's prefill, and prefills take turns
   scheduler.add(2, request(prompt(256, 2), { conversation: "b" }));
   scheduler.add(3, request(prompt(256, 3), { conversation: "c" }));
   events = [...events, ...run(scheduler)];
-  for (const step of engine.steps.slice(0, 12)) expect(step.filter((row) => row.sequence === 0 && row.logits)).toHaveLength(1);
+  for (const step of engine.steps.slice(0, 12)) {
+    expect(step.filter((row) => row.sequence === 0 && row.logits)).toHaveLength(1);
+  }
   const prefills = events.filter((event) => event.type === "prefill" && event.id > 1).map((event) => event.id);
   expect(prefills.slice(0, 4).sort()).toEqual([2, 2, 3, 3]);
-  for (const id of [1, 2, 3]) expect(tokensOf(events, id)).toEqual(expected(prompt(id === 1 ? 10 : 256, id), id === 1 ? 12 : 8));
+  for (const id of [1, 2, 3]) {
+    expect(tokensOf(events, id)).toEqual(expected(prompt(id === 1 ? 10 : 256, id), id === 1 ? 12 : 8));
+  }
 });
 
 test("a conversation that grows is not computed again; one that changed is", () => {
@@ -173,7 +181,9 @@ test("prompts that no engine may see are refused", () => {
   const { scheduler } = rig();
   expect(() => scheduler.add(1, request([]))).toThrow("no tokens");
   for (const wrong of [-1, 1.5, VOCAB, NaN]) {
-    expect(() => scheduler.add(1, request([1, wrong]))).toThrow(`Token ${wrong} is not in the model's vocabulary of ${VOCAB}`);
+    expect(() => scheduler.add(1, request([1, wrong]))).toThrow(
+      `Token ${wrong} is not in the model's vocabulary of ${VOCAB}`,
+    );
   }
   expect(scheduler.busy).toBe(false);
 });
@@ -213,7 +223,10 @@ test("a budget of nothing closes at once; reasoning that ended by itself is not 
   expect(tokensOf(run(none.scheduler), 1)).toEqual([900, expected([...ids, 900], 1)[0]!]);
   const ended = rig();
   const answer = expected(ids, 6);
-  ended.scheduler.add(1, request(ids, { maxTokens: 6, budget: { tokens: 3, endId: answer[1]!, closeIds: [answer[1]!] } }));
+  ended.scheduler.add(
+    1,
+    request(ids, { maxTokens: 6, budget: { tokens: 3, endId: answer[1]!, closeIds: [answer[1]!] } }),
+  );
   expect(tokensOf(run(ended.scheduler), 1)).toEqual(answer);
 });
 
@@ -242,7 +255,9 @@ test("a step that fails ends its requests and the next one works", () => {
   scheduler.step();
   engine.failStep = new SurgeError("data", "weights.gguf holds a NaN.");
   const events = run(scheduler);
-  for (const id of [1, 2]) expect(endOf(events, id)).toMatchObject({ type: "failed", kind: "data", message: "weights.gguf holds a NaN." });
+  for (const id of [1, 2]) {
+    expect(endOf(events, id)).toMatchObject({ type: "failed", kind: "data", message: "weights.gguf holds a NaN." });
+  }
   expect(engine.open.size).toBe(0);
   scheduler.add(3, request(prompt(20)));
   expect(tokensOf(run(scheduler), 3)).toEqual(expected(prompt(20), 8));

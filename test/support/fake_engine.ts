@@ -73,7 +73,9 @@ export class FakeEngine implements StepEngine {
 
   #checkAdjacent(rows: StepRow[]): void {
     const spans = rows.filter((row, i) => row.sequence !== rows[i - 1]?.sequence);
-    if (new Set(spans.map((row) => row.sequence)).size !== spans.length) throw new Error("rows of a sequence are not adjacent");
+    if (new Set(spans.map((row) => row.sequence)).size !== spans.length) {
+      throw new Error("rows of a sequence are not adjacent");
+    }
   }
 
   sample(logitsRow: number, sequence: number, options: { draw: number }): number {
