@@ -84,7 +84,9 @@ export function withFile<T>(path: string, use: (reader: FileReader) => T): T {
 /** A text file of bounded size. */
 export function readText(path: string): string {
   return withFile(path, (reader) => {
-    if (reader.size > JSON_LIMIT_BYTES) throw new SurgeError("data", `${path} has ${reader.size} bytes, too many for a text file.`);
+    if (reader.size > JSON_LIMIT_BYTES) {
+      throw new SurgeError("data", `${path} has ${reader.size} bytes, too many for a text file.`);
+    }
     return reader.read(0, reader.size).toString("utf8");
   });
 }

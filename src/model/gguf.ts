@@ -21,7 +21,21 @@ export interface GgufModel {
   tensors: Map<string, StoredTensor>;
 }
 
-const TYPE = { u8: 0, i8: 1, u16: 2, i16: 3, u32: 4, i32: 5, f32: 6, bool: 7, string: 8, array: 9, u64: 10, i64: 11, f64: 12 };
+const TYPE = {
+  u8: 0,
+  i8: 1,
+  u16: 2,
+  i16: 3,
+  u32: 4,
+  i32: 5,
+  f32: 6,
+  bool: 7,
+  string: 8,
+  array: 9,
+  u64: 10,
+  i64: 11,
+  f64: 12,
+};
 const SIZES: Record<number, number> = { 0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8 };
 const WINDOW_BYTES = 4 * 1024 * 1024;
 const MAX_PAIRS = 1 << 16;
@@ -42,7 +56,10 @@ class Cursor {
   /** The next `length` bytes. */
   take(length: number): Buffer {
     if (this.position + length > HEADER_LIMIT_BYTES) {
-      throw new SurgeError("data", `${this.reader.path} has a header of more than ${HEADER_LIMIT_BYTES} bytes; it is not a sound GGUF file.`);
+      throw new SurgeError(
+        "data",
+        `${this.reader.path} has a header of more than ${HEADER_LIMIT_BYTES} bytes; it is not a sound GGUF file.`,
+      );
     }
     const at = this.position - this.#start;
     if (at + length > this.#window.length) {
@@ -145,7 +162,9 @@ function readTensorInfo(cursor: Cursor, index: number): { name: string; dims: nu
   const path = cursor.reader.path;
   const name = cursor.string(LIMITS.nameBytes, `the name of tensor ${index}`);
   const count = cursor.u32();
-  if (count < 1 || count > LIMITS.dimensions) throw new SurgeError("data", `${path}: tensor ${name} claims ${count} dimensions.`);
+  if (count < 1 || count > LIMITS.dimensions) {
+    throw new SurgeError("data", `${path}: tensor ${name} claims ${count} dimensions.`);
+  }
   const dims = Array.from({ length: count }, () => cursor.u64());
   if (!Number.isSafeInteger(dims.reduce((product, dim) => product * dim, 1)) || dims.some((dim) => dim < 1)) {
     throw new SurgeError("data", `${path}: tensor ${name} claims the shape ${dims.join(" x ")}.`);
@@ -155,13 +174,22 @@ function readTensorInfo(cursor: Cursor, index: number): { name: string; dims: nu
 
 function readHeader(cursor: Cursor): { tensors: number; pairs: number } {
   const path = cursor.reader.path;
-  if (cursor.reader.size < 24) throw new SurgeError("data", `${path} is too short to be a GGUF file (${cursor.reader.size} bytes).`);
-  if (cursor.take(4).toString("latin1") !== "GGUF") throw new SurgeError("data", `${path} is not a GGUF file: it does not begin with "GGUF".`);
+  if (cursor.reader.size < 24) {
+    throw new SurgeError("data", `${path} is too short to be a GGUF file (${cursor.reader.size} bytes).`);
+  }
+  if (cursor.take(4).toString("latin1") !== "GGUF") {
+    throw new SurgeError("data", `${path} is not a GGUF file: it does not begin with "GGUF".`);
+  }
   const version = cursor.u32();
   if (version === 0x02000000 || version === 0x03000000) {
-    throw new SurgeError("data", `${path} is a big-endian GGUF file, which is not supported; convert it again on a little-endian machine.`);
+    throw new SurgeError(
+      "data",
+      `${path} is a big-endian GGUF file, which is not supported; convert it again on a little-endian machine.`,
+    );
   }
-  if (version !== 2 && version !== 3) throw new SurgeError("data", `${path} has GGUF version ${version}; versions 2 and 3 are supported.`);
+  if (version !== 2 && version !== 3) {
+    throw new SurgeError("data", `${path} has GGUF version ${version}; versions 2 and 3 are supported.`);
+  }
   const tensors = cursor.u64();
   const pairs = cursor.u64();
   if (tensors > LIMITS.tensors || pairs > MAX_PAIRS) {
@@ -188,7 +216,10 @@ function readPart(path: string, wantText: boolean): Part {
     }
     for (const info of infos) {
       if (info.offset % alignment !== 0) {
-        throw new SurgeError("data", `${path}: tensor ${info.name} begins at ${info.offset}, which is not aligned to ${alignment} bytes.`);
+        throw new SurgeError(
+          "data",
+          `${path}: tensor ${info.name} begins at ${info.offset}, which is not aligned to ${alignment} bytes.`,
+        );
       }
     }
     return { metadata, infos, dataStart: Math.ceil(cursor.position / alignment) * alignment };
@@ -205,9 +236,19 @@ function addPart(model: GgufModel, part: Part, path: string): void {
     const rows = info.dims.slice(1).reduce((product, dim) => product * dim, 1);
     const bytes = dtype && tensorBytes(dtype, rows, cols);
     if (dtype !== undefined && bytes === undefined) {
-      throw new SurgeError("data", `${path}: tensor ${info.name} has rows of ${cols} values, no multiple of the ${dtype.blockElements} of ${dtype.name}.`);
+      throw new SurgeError(
+        "data",
+        `${path}: tensor ${info.name} has rows of ${cols} values, no multiple of the ${dtype.blockElements} of ${dtype.name}.`,
+      );
     }
-    const tensor = { name: info.name, dtype: dtype?.name ?? `type ${info.type}`, shape, file, offset: part.dataStart + info.offset, bytes };
+    const tensor = {
+      name: info.name,
+      dtype: dtype?.name ?? `type ${info.type}`,
+      shape,
+      file,
+      offset: part.dataStart + info.offset,
+      bytes,
+    };
     addTensor(model.tensors, tensor, path);
   }
 }
@@ -220,7 +261,10 @@ export function shardPaths(path: string): string[] {
   if (match === null) return [path];
   const count = Number(match[3]);
   if (count < 1 || count > MAX_SHARDS) throw new SurgeError("data", `${path}: a split of ${count} files.`);
-  return Array.from({ length: count }, (_, i) => join(dirname(path), `${match[1]}-${String(i + 1).padStart(5, "0")}-of-${match[3]}.gguf`));
+  return Array.from(
+    { length: count },
+    (_, i) => join(dirname(path), `${match[1]}-${String(i + 1).padStart(5, "0")}-of-${match[3]}.gguf`),
+  );
 }
 
 /** Metadata (of the first part) and tensors of a GGUF model; text tables are stepped over. */
@@ -231,7 +275,10 @@ export function readGguf(path: string): GgufModel {
     const part = readPart(shard, false);
     const splits = Number(part.metadata.get("split.count") ?? 1);
     if (splits > 1 && splits !== paths.length) {
-      throw new SurgeError("data", `${shard} says it is one of ${splits} files, but its name says one of ${paths.length}.`);
+      throw new SurgeError(
+        "data",
+        `${shard} says it is one of ${splits} files, but its name says one of ${paths.length}.`,
+      );
     }
     if (i === 0) model.metadata = part.metadata;
     addPart(model, part, shard);

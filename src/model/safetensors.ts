@@ -20,7 +20,20 @@ export interface SafetensorsModel {
 
 const HEADER_LIMIT_BYTES = 100_000_000;
 const MAX_SHARDS = 10_000;
-const BYTES: Record<string, number> = { F64: 8, F32: 4, F16: 2, BF16: 2, I64: 8, I32: 4, I16: 2, I8: 1, U8: 1, BOOL: 1, F8_E4M3: 1, F8_E5M2: 1 };
+const BYTES: Record<string, number> = {
+  F64: 8,
+  F32: 4,
+  F16: 2,
+  BF16: 2,
+  I64: 8,
+  I32: 4,
+  I16: 2,
+  I8: 1,
+  U8: 1,
+  BOOL: 1,
+  F8_E4M3: 1,
+  F8_E5M2: 1,
+};
 
 const Entry = z.object({
   dtype: z.string(),
@@ -31,10 +44,15 @@ const Index = z.object({ weight_map: z.record(z.string(), z.string()) });
 
 function readHeader(path: string): { entries: Record<string, unknown>; dataStart: number } {
   return withFile(path, (reader) => {
-    if (reader.size < 8) throw new SurgeError("data", `${path} is too short to be a safetensors file (${reader.size} bytes).`);
+    if (reader.size < 8) {
+      throw new SurgeError("data", `${path} is too short to be a safetensors file (${reader.size} bytes).`);
+    }
     const length = reader.read(0, 8).readBigUInt64LE(0);
     if (length > BigInt(HEADER_LIMIT_BYTES) || length > BigInt(reader.size - 8)) {
-      throw new SurgeError("data", `${path} claims a header of ${length} bytes; it is truncated or not a safetensors file.`);
+      throw new SurgeError(
+        "data",
+        `${path} claims a header of ${length} bytes; it is truncated or not a safetensors file.`,
+      );
     }
     const text = reader.read(8, Number(length)).toString("utf8");
     try {
@@ -42,19 +60,29 @@ function readHeader(path: string): { entries: Record<string, unknown>; dataStart
       if (typeof entries !== "object" || entries === null || Array.isArray(entries)) throw new Error("not an object");
       return { entries: entries as Record<string, unknown>, dataStart: 8 + Number(length) };
     } catch {
-      throw new SurgeError("data", `${path} has a header that is not a JSON object; it is damaged or not a safetensors file.`);
+      throw new SurgeError(
+        "data",
+        `${path} has a header that is not a JSON object; it is damaged or not a safetensors file.`,
+      );
     }
   });
 }
 
-function storedTensor(name: string, value: unknown, where: { path: string; file: number; dataStart: number }): StoredTensor {
+function storedTensor(
+  name: string,
+  value: unknown,
+  where: { path: string; file: number; dataStart: number },
+): StoredTensor {
   const parsed = Entry.safeParse(value);
   if (!parsed.success) throw new SurgeError("data", `${where.path}: the entry of tensor ${name} is malformed.`);
   const { dtype, shape, data_offsets: [begin, end] } = parsed.data;
   const elements = shape.reduce((product, dim) => product * dim, 1);
   const size = BYTES[dtype];
   if (!Number.isSafeInteger(elements) || end < begin || (size !== undefined && end - begin !== elements * size)) {
-    throw new SurgeError("data", `${where.path}: tensor ${name} of shape ${shape.join(" x ")} (${dtype}) does not fit its ${end - begin} bytes.`);
+    throw new SurgeError(
+      "data",
+      `${where.path}: tensor ${name} of shape ${shape.join(" x ")} (${dtype}) does not fit its ${end - begin} bytes.`,
+    );
   }
   return { name, dtype, shape, file: where.file, offset: where.dataStart + begin, bytes: end - begin };
 }
@@ -64,8 +92,12 @@ function addFile(model: SafetensorsModel, path: string): void {
   const file = model.files.length;
   model.files.push(statFile(path));
   const names = Object.keys(entries).filter((name) => name !== "__metadata__");
-  if (names.length + model.tensors.size > LIMITS.tensors) throw new SurgeError("data", `${path} lists ${names.length} tensors; it is damaged.`);
-  for (const name of names) addTensor(model.tensors, storedTensor(name, entries[name], { path, file, dataStart }), path);
+  if (names.length + model.tensors.size > LIMITS.tensors) {
+    throw new SurgeError("data", `${path} lists ${names.length} tensors; it is damaged.`);
+  }
+  for (const name of names) {
+    addTensor(model.tensors, storedTensor(name, entries[name], { path, file, dataStart }), path);
+  }
 }
 
 function indexedFiles(folder: string, indexPath: string): { files: string[]; weightMap: Record<string, string> } {
@@ -73,8 +105,12 @@ function indexedFiles(folder: string, indexPath: string): { files: string[]; wei
   if (!parsed.success) throw new SurgeError("data", `${indexPath} has no usable weight_map.`);
   const files = [...new Set(Object.values(parsed.data.weight_map))].sort();
   for (const file of files) {
-    if (file.includes("/") || file.includes("\\")) throw new SurgeError("data", `${indexPath} names ${file}, which is not a plain file name.`);
-    if (!existsSync(join(folder, file))) throw new SurgeError("missing", `${join(folder, file)} is missing; ${indexPath} lists it.`);
+    if (file.includes("/") || file.includes("\\")) {
+      throw new SurgeError("data", `${indexPath} names ${file}, which is not a plain file name.`);
+    }
+    if (!existsSync(join(folder, file))) {
+      throw new SurgeError("missing", `${join(folder, file)} is missing; ${indexPath} lists it.`);
+    }
   }
   return { files, weightMap: parsed.data.weight_map };
 }
@@ -101,9 +137,10 @@ export function readSafetensors(folder: string): SafetensorsModel {
   const model: SafetensorsModel = { files: [], tensors: new Map() };
   for (const file of files) addFile(model, join(folder, file));
   for (const [name, file] of Object.entries(index?.weightMap ?? {})) {
-    if (!model.tensors.has(name)) throw new SurgeError("data", `${join(folder, file)} lacks tensor ${name}, which ${indexPath} promises.`);
+    if (!model.tensors.has(name)) {
+      throw new SurgeError("data", `${join(folder, file)} lacks tensor ${name}, which ${indexPath} promises.`);
+    }
   }
   checkRanges(model.tensors, model.files);
   return model;
 }
-

@@ -16,7 +16,9 @@ type Json = Record<string, unknown>;
 
 function object(path: string): Json {
   const value = readJson(path);
-  if (typeof value !== "object" || value === null || Array.isArray(value)) throw new SurgeError("data", `${path} is not a JSON object.`);
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw new SurgeError("data", `${path} is not a JSON object.`);
+  }
   return value as Json;
 }
 
@@ -33,7 +35,10 @@ function adapt(source: ModelSource): ReturnType<(typeof ADAPTERS)[number]["build
   if (adapter === undefined) {
     const found = source.format === "gguf" ? source.metadata.get("general.architecture") : source.config["model_type"];
     const known = ADAPTERS.map((each) => each.family).join(", ");
-    throw new SurgeError("data", `${source.path} is a model of the family ${String(found)}, which is not supported (supported: ${known}).`);
+    throw new SurgeError(
+      "data",
+      `${source.path} is a model of the family ${String(found)}, which is not supported (supported: ${known}).`,
+    );
   }
   return { ...adapter.build(source), family: adapter.family };
 }
@@ -78,7 +83,9 @@ function fromGguf(path: string): Manifest {
 /* ---- Hugging Face ---- */
 
 function eosIds(...values: unknown[]): number[] {
-  const ids = values.flatMap((value) => Array.isArray(value) ? value : [value]).filter((id) => Number.isInteger(id) && (id as number) >= 0);
+  const ids = values.flatMap((value) => Array.isArray(value) ? value : [value]).filter((id) =>
+    Number.isInteger(id) && (id as number) >= 0
+  );
   return [...new Set(ids as number[])];
 }
 
@@ -97,7 +104,13 @@ function samplingOfGeneration(generation: Json): SamplingDefaults {
 function fromFolder(folder: string): Manifest {
   const config = object(join(folder, "config.json"));
   const generation = optionalObject(join(folder, "generation_config.json"));
-  const source: HuggingFaceSource = { format: "safetensors", path: folder, config, generation, ...readSafetensors(folder) };
+  const source: HuggingFaceSource = {
+    format: "safetensors",
+    path: folder,
+    config,
+    generation,
+    ...readSafetensors(folder),
+  };
   const built = adapt(source);
   const optional = (name: string) => existsSync(join(folder, name)) ? join(folder, name) : undefined;
   const nested = config["text_config"] as Json | undefined;
@@ -127,12 +140,17 @@ function fromManifest(path: string): Manifest {
   const parsed = Manifest.safeParse(readJson(path));
   if (!parsed.success) {
     const issue = parsed.error.issues[0]!;
-    throw new SurgeError("data", `${path} is not a manifest of this version: ${issue.path.join(".") || "the document"}: ${issue.message}.`);
+    throw new SurgeError(
+      "data",
+      `${path} is not a manifest of this version: ${issue.path.join(".") || "the document"}: ${issue.message}.`,
+    );
   }
   const manifest = parsed.data;
   const place = (file: string) => isAbsolute(file) ? file : join(dirname(path), file);
   const outside = manifest.tensors.find((tensor) => tensor.file >= manifest.files.length);
-  if (outside !== undefined) throw new SurgeError("data", `${path}: tensor ${outside.name} names file ${outside.file}, which is not listed.`);
+  if (outside !== undefined) {
+    throw new SurgeError("data", `${path}: tensor ${outside.name} names file ${outside.file}, which is not listed.`);
+  }
   return { ...manifest, files: manifest.files.map((file) => ({ ...file, path: place(file.path) })) };
 }
 
@@ -143,12 +161,22 @@ function isGguf(path: string): boolean {
 /** The manifest of what `path` names. Errors are one sentence naming the file. */
 export function readModel(path: string): Manifest {
   if (isEmbedded(path)) return fromGguf(path);
-  if (!existsSync(path)) throw new SurgeError("missing", `${path} is not there; MODEL is "demo", a GGUF file, a model folder or a manifest.`);
+  if (!existsSync(path)) {
+    throw new SurgeError(
+      "missing",
+      `${path} is not there; MODEL is "demo", a GGUF file, a model folder or a manifest.`,
+    );
+  }
   if (statSync(path).isDirectory()) {
     if (existsSync(join(path, "config.json"))) return fromFolder(path);
-    throw new SurgeError("missing", `${path} holds no config.json; a model folder has one beside its .safetensors files.`);
+    throw new SurgeError(
+      "missing",
+      `${path} holds no config.json; a model folder has one beside its .safetensors files.`,
+    );
   }
-  if (path.endsWith(".safetensors")) throw new SurgeError("usage", `${path} is one file of a model; give its folder ${dirname(path)}.`);
+  if (path.endsWith(".safetensors")) {
+    throw new SurgeError("usage", `${path} is one file of a model; give its folder ${dirname(path)}.`);
+  }
   return isGguf(path) || !path.endsWith(".json") ? fromGguf(path) : fromManifest(path);
 }
 
@@ -158,7 +186,9 @@ export function changedFile(manifest: Manifest): string | undefined {
     if (isEmbedded(file.path)) continue;
     if (!existsSync(file.path)) return `${file.path} was removed while it was in use.`;
     const now = statFile(file.path);
-    if (now.bytes !== file.bytes) return `${file.path} changed while it was in use: it had ${file.bytes} bytes and has ${now.bytes}.`;
+    if (now.bytes !== file.bytes) {
+      return `${file.path} changed while it was in use: it had ${file.bytes} bytes and has ${now.bytes}.`;
+    }
     if (now.mtimeNs !== file.mtimeNs || now.inode !== file.inode) return `${file.path} changed while it was in use.`;
   }
   return undefined;

@@ -130,7 +130,8 @@ export function argumentJson(raw: string, schema: unknown): string {
   const types = typesOf(schema);
   if (types.length > 0 && types.every((type) => type === "string")) return JSON.stringify(raw);
   const trimmed = raw.trim();
-  const accept = (value: unknown) => !types.includes("string") || types.some((type) => type !== "string" && fits(value, type));
+  const accept = (value: unknown) =>
+    !types.includes("string") || types.some((type) => type !== "string" && fits(value, type));
   const json = parseJson(trimmed);
   if (json !== undefined) return accept(json.value) ? trimmed : JSON.stringify(raw);
   const python = types.length > 0 ? parsePython(trimmed) : undefined;

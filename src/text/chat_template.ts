@@ -43,7 +43,9 @@ class Placeholders {
   #take(text: string): string {
     const known = this.#byText.get(text);
     if (known !== undefined) return known;
-    if (FIRST + this.#texts.length > LAST) throw new SurgeError("usage", "The messages hold too many private-use characters.");
+    if (FIRST + this.#texts.length > LAST) {
+      throw new SurgeError("usage", "The messages hold too many private-use characters.");
+    }
     const character = String.fromCodePoint(FIRST + this.#texts.length);
     this.#texts.push(text);
     this.#byText.set(text, character);
@@ -67,7 +69,9 @@ function deepMap(value: unknown, change: (text: string) => string): unknown {
 }
 
 function tokenPattern(contents: string[]): RegExp {
-  const escaped = contents.sort((a, b) => b.length - a.length).map((each) => each.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  const escaped = contents.sort((a, b) => b.length - a.length).map((each) =>
+    each.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")
+  );
   return escaped.length === 0 ? /(?!)/g : new RegExp(escaped.join("|"), "g");
 }
 
@@ -94,7 +98,10 @@ export class ChatTemplate {
     try {
       return this.#template.render({ tools: null, documents: null, ...options, messages });
     } catch (thrown) {
-      throw new SurgeError("usage", `The model's chat template refuses these messages: ${messageOf(thrown).replace(/\.$/, "")}.`);
+      throw new SurgeError(
+        "usage",
+        `The model's chat template refuses these messages: ${messageOf(thrown).replace(/\.$/, "")}.`,
+      );
     }
   }
 

@@ -6,7 +6,8 @@ import type { TokenizerJson } from "./tokenizer.ts";
 const PRE_TOKENIZERS: Record<string, string> = {
   qwen35:
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
-  qwen2: "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+  qwen2:
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
 };
 
 const TYPE = { control: 3, userDefined: 4, unused: 5 };
@@ -15,7 +16,12 @@ type Metadata = ReadonlyMap<string, unknown>;
 
 function list<T>(metadata: Metadata, key: string): T[] {
   const value = metadata.get(`tokenizer.ggml.${key}`);
-  if (!Array.isArray(value)) throw new SurgeError("data", `The GGUF metadata tokenizer.ggml.${key} is missing; the file has no usable tokenizer.`);
+  if (!Array.isArray(value)) {
+    throw new SurgeError(
+      "data",
+      `The GGUF metadata tokenizer.ggml.${key} is missing; the file has no usable tokenizer.`,
+    );
+  }
   return value as T[];
 }
 
@@ -25,7 +31,10 @@ export function tokenizerJsonOfGguf(metadata: Metadata): TokenizerJson {
   const expression = PRE_TOKENIZERS[pre];
   if (model !== "gpt2") throw new SurgeError("data", `The tokenizer model ${model} is not supported (gpt2 is).`);
   if (expression === undefined) {
-    throw new SurgeError("data", `The pre-tokenizer ${pre} is not supported (${Object.keys(PRE_TOKENIZERS).join(" and ")} are).`);
+    throw new SurgeError(
+      "data",
+      `The pre-tokenizer ${pre} is not supported (${Object.keys(PRE_TOKENIZERS).join(" and ")} are).`,
+    );
   }
   const tokens = list<string>(metadata, "tokens");
   const types = list<number>(metadata, "token_type");

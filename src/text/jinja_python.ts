@@ -54,7 +54,9 @@ const STRIPS = ["strip", "lstrip", "rstrip"];
 function stripCall(evaluator: Evaluator, node: Node, environment: unknown): Value | undefined {
   const callee = node["callee"] as Node;
   const args = node["args"] as Node[];
-  const method = callee.type === "MemberExpression" && !callee["computed"] ? (callee["property"] as { value?: string }).value : undefined;
+  const method = callee.type === "MemberExpression" && !callee["computed"]
+    ? (callee["property"] as { value?: string }).value
+    : undefined;
   if (method === undefined || !STRIPS.includes(method) || args.length !== 1) return undefined;
   const object = evaluator.evaluate(callee["object"] as Node, environment);
   const characters = evaluator.evaluate(args[0]!, environment);
@@ -79,7 +81,10 @@ export function correctJinja(): void {
     const operator = (node["operator"] as { value: string }).value;
     if (operator !== "==" && operator !== "!=") return binary.call(this, node, environment);
     const result = binary.call(this, node, environment);
-    const same = equal(this.evaluate(node["left"] as Node, environment), this.evaluate(node["right"] as Node, environment));
+    const same = equal(
+      this.evaluate(node["left"] as Node, environment),
+      this.evaluate(node["right"] as Node, environment),
+    );
     result.value = operator === "==" ? same : !same;
     return result;
   };

@@ -221,7 +221,9 @@ export class OutputParser {
       return true;
     }
     const open = /^<function=[^>\n]*$/.test(this.#text.slice(at));
-    if (!final && (at === this.#text.length || open || couldBecome(this.#text, at, [CLOSE, "<function="]))) return false;
+    if (!final && (at === this.#text.length || open || couldBecome(this.#text, at, [CLOSE, "<function="]))) {
+      return false;
+    }
     this.#pieceEnds();
     this.#mode = "content";
     return true;

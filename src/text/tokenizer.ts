@@ -38,7 +38,12 @@ export class Tokenizer {
 
   constructor(json: TokenizerJson) {
     const parsed = TokenizerJson.safeParse(json);
-    if (!parsed.success) throw new SurgeError("data", `The tokenizer is not a byte-level BPE tokenizer: ${parsed.error.issues[0]!.message}.`);
+    if (!parsed.success) {
+      throw new SurgeError(
+        "data",
+        `The tokenizer is not a byte-level BPE tokenizer: ${parsed.error.issues[0]!.message}.`,
+      );
+    }
     this.added = parsed.data.added_tokens.map(({ id, content, special }) => ({ id, content, special }));
     for (const [token, id] of Object.entries(parsed.data.model.vocab)) this.#tokens[id] = token;
     this.#plain = new HuggingFaceTokenizer({ ...json, added_tokens: [] }, {});
@@ -60,7 +65,9 @@ export class Tokenizer {
   }
 
   encode(text: string, addedTokens: AddedTokens): number[] {
-    return this.split(text, addedTokens).flatMap((piece) => typeof piece === "number" ? [piece] : this.#encodePlain(piece));
+    return this.split(text, addedTokens).flatMap((piece) =>
+      typeof piece === "number" ? [piece] : this.#encodePlain(piece)
+    );
   }
 
   /** Text cut at added tokens: ids and the plain text between. */

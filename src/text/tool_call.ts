@@ -64,7 +64,11 @@ function innerParameter(value: string, known: ReadonlySet<string>): number | und
 }
 
 /** Where the value that begins at `at` ends and where reading goes on. */
-function valueEnd(text: string, at: number, options: { known: ReadonlySet<string>; final: boolean }): Reading<{ end: number; next: number }> {
+function valueEnd(
+  text: string,
+  at: number,
+  options: { known: ReadonlySet<string>; final: boolean },
+): Reading<{ end: number; next: number }> {
   for (let from = at;;) {
     const end = text.indexOf(PARAMETER_CLOSE, from);
     if (end < 0) break;
@@ -85,7 +89,11 @@ function valueEnd(text: string, at: number, options: { known: ReadonlySet<string
 }
 
 /** text[at:] begins with <function=NAME>. `next`: where the text after the call begins. */
-function readFunction(text: string, at: number, options: { tools: Tool[]; final: boolean }): Reading<{ call: ParsedCall; next: number }> {
+function readFunction(
+  text: string,
+  at: number,
+  options: { tools: Tool[]; final: boolean },
+): Reading<{ call: ParsedCall; next: number }> {
   const header = matchAt(/<function=([^>\n]*)>/y, text, at)!;
   const name = header[1]!.trim();
   const schema = options.tools.find((tool) => tool.function.name === name)?.function.parameters;
@@ -106,13 +114,18 @@ function readFunction(text: string, at: number, options: { tools: Tool[]; final:
       const raw = text.slice(begin, value.end);
       const key = parameter[1]!.trim();
       values.delete(key);
-      values.set(key, argumentJson(withoutNewlines(value.end === text.length ? withoutHalfTag(raw) : raw), properties[key]));
+      values.set(
+        key,
+        argumentJson(withoutNewlines(value.end === text.length ? withoutHalfTag(raw) : raw), properties[key]),
+      );
       at2 = value.next;
       continue;
     }
     if (text.startsWith(FUNCTION_CLOSE, here)) return done(here + FUNCTION_CLOSE.length);
     const open = text.startsWith("<parameter=", here) && !text.slice(here).includes("\n");
-    if (!options.final && (here === text.length || open || couldBecome(text, here, ["<parameter=", FUNCTION_CLOSE]))) return "wait";
+    if (!options.final && (here === text.length || open || couldBecome(text, here, ["<parameter=", FUNCTION_CLOSE]))) {
+      return "wait";
+    }
     return done(text.startsWith("<parameter=", here) ? text.length : here);
   }
 }
@@ -163,7 +176,9 @@ function callOfJson(source: string): ParsedCall | undefined {
     const object = JSON.parse(source) as Record<string, unknown>;
     const key = object["arguments"] === undefined ? "parameters" : "arguments";
     const value = typeof object[key] === "string" ? JSON.parse(object[key]) as unknown : object[key] ?? {};
-    if (typeof object["name"] !== "string" || typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
+    if (typeof object["name"] !== "string" || typeof value !== "object" || value === null || Array.isArray(value)) {
+      return undefined;
+    }
     const text = typeof object[key] === "string" ? object[key] : memberSource(source, key);
     return { name: object["name"], arguments: text ?? JSON.stringify(value) };
   } catch {

@@ -31,14 +31,17 @@ describe.each(MODELS)("$name", (model) => {
     engine.close();
   });
 
-  test.each([["at once", [70]], ["token by token", [1]], ["40 + 1 + 29", [40, 1, 29]], ["7s", [7]]])("every position, %s", (_how, pieces) => {
-    const engine = openNative(model.path);
-    const { ids, logits } = model.cases.all_positions;
-    const { max, rms } = difference(feed(engine, ids, { pieces }), readFloats(model.folder, logits));
-    expect(max).toBeLessThanOrEqual(MAX);
-    expect(rms).toBeLessThanOrEqual(RMS);
-    engine.close();
-  });
+  test.each([["at once", [70]], ["token by token", [1]], ["40 + 1 + 29", [40, 1, 29]], ["7s", [7]]])(
+    "every position, %s",
+    (_how, pieces) => {
+      const engine = openNative(model.path);
+      const { ids, logits } = model.cases.all_positions;
+      const { max, rms } = difference(feed(engine, ids, { pieces }), readFloats(model.folder, logits));
+      expect(max).toBeLessThanOrEqual(MAX);
+      expect(rms).toBeLessThanOrEqual(RMS);
+      engine.close();
+    },
+  );
 });
 
 describe("a sequence does not feel its neighbours", () => {
@@ -51,7 +54,12 @@ describe("a sequence does not feel its neighbours", () => {
       const sequences = prompts.map(() => together.openSequence());
       together.step(
         prompts.flatMap((ids, p) =>
-          ids.map((token, position) => ({ sequence: sequences[p]!, position, token, logits: position === ids.length - 1 }))
+          ids.map((token, position) => ({
+            sequence: sequences[p]!,
+            position,
+            token,
+            logits: position === ids.length - 1,
+          }))
         ),
       );
       prompts.forEach((ids, p) => {
@@ -93,7 +101,9 @@ describe("a sequence does not feel its neighbours", () => {
       return out;
     };
     next(fork, (ids[33]! + 1) % engine.vocab, 33);
-    expect(Array.from(next(source, ids[33]!, 33))).toEqual(Array.from(whole.subarray(33 * engine.vocab, 34 * engine.vocab)));
+    expect(Array.from(next(source, ids[33]!, 33))).toEqual(
+      Array.from(whole.subarray(33 * engine.vocab, 34 * engine.vocab)),
+    );
     engine.closeSequence(source);
     const again = engine.openSequence();
     expect(feed(engine, ids, { sequence: again })).toEqual(whole);
@@ -150,7 +160,10 @@ test("same seed and draw, same token; another seed differs somewhere", () => {
   const sequence = engine.openSequence();
   engine.step(ids.map((token, position) => ({ sequence, position, token, logits: position === ids.length - 1 })));
   const draws = (seed: number) =>
-    Array.from({ length: 50 }, (_, draw) => engine.sample(0, sequence, { ...GREEDY, temperature: 1.5, seed, answerFrom: 0, draw }));
+    Array.from(
+      { length: 50 },
+      (_, draw) => engine.sample(0, sequence, { ...GREEDY, temperature: 1.5, seed, answerFrom: 0, draw }),
+    );
   expect(draws(7)).toEqual(draws(7));
   expect(draws(7)).not.toEqual(draws(8));
   expect(new Set(draws(7)).size).toBeGreaterThan(5);

@@ -29,9 +29,13 @@ export function goldenModels(): GoldenModel[] {
   const models: GoldenModel[] = [];
   for (const name of readdirSync(GOLDEN_MODELS).sort()) {
     const folder = join(GOLDEN_MODELS, name);
-    if (name === "q3next" || name === "maker" || !existsSync(join(folder, "hf")) && !name.startsWith("q35-k256")) continue;
+    if (name === "q3next" || name === "maker" || !existsSync(join(folder, "hf")) && !name.startsWith("q35-k256")) {
+      continue;
+    }
     const read = (file: string) => JSON.parse(readFileSync(join(folder, file), "utf8")) as GoldenCases;
-    if (existsSync(join(folder, "hf"))) models.push({ name: `${name} hf`, path: join(folder, "hf"), folder, cases: read("cases.json") });
+    if (existsSync(join(folder, "hf"))) {
+      models.push({ name: `${name} hf`, path: join(folder, "hf"), folder, cases: read("cases.json") });
+    }
     for (const gguf of readdirSync(folder).filter((file) => file.endsWith(".gguf"))) {
       const stem = gguf.slice(0, -".gguf".length);
       const cases = read(stem === "model" ? "cases.json" : `${stem}.cases.json`);

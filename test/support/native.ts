@@ -46,7 +46,11 @@ export function openNative(path: string, changes: Partial<Plan> = {}): NativeEng
 }
 
 /** Logits [ids.length, vocab] of every position, fed in pieces of the given lengths (the last one repeats). */
-export function feed(engine: NativeEngine, ids: number[], options: { pieces?: number[]; sequence?: number } = {}): Float32Array {
+export function feed(
+  engine: NativeEngine,
+  ids: number[],
+  options: { pieces?: number[]; sequence?: number } = {},
+): Float32Array {
   const { pieces = [ids.length] } = options;
   const sequence = options.sequence ?? engine.openSequence();
   const out = new Float32Array(ids.length * engine.vocab);
@@ -54,7 +58,9 @@ export function feed(engine: NativeEngine, ids: number[], options: { pieces?: nu
   for (let piece = 0; at < ids.length; piece++) {
     const count = Math.min(pieces[Math.min(piece, pieces.length - 1)]!, ids.length - at, 64);
     engine.step(ids.slice(at, at + count).map((token, i) => ({ sequence, position: at + i, token, logits: true })));
-    for (let i = 0; i < count; i++) engine.logits(i, out.subarray((at + i) * engine.vocab, (at + i + 1) * engine.vocab));
+    for (let i = 0; i < count; i++) {
+      engine.logits(i, out.subarray((at + i) * engine.vocab, (at + i + 1) * engine.vocab));
+    }
     at += count;
   }
   if (options.sequence === undefined) engine.closeSequence(sequence);

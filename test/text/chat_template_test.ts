@@ -13,15 +13,22 @@ const tokenizer = new Tokenizer(JSON.parse(readFileSync(join(DEMO, "tokenizer.js
 interface Cases {
   template: string;
   cases: Array<
-    { id: string; messages: ChatMessage[]; options: TemplateOptions; rendered?: string; error?: string; differs_in_javascript?: boolean }
+    {
+      id: string;
+      messages: ChatMessage[];
+      options: TemplateOptions;
+      rendered?: string;
+      error?: string;
+      differs_in_javascript?: boolean;
+    }
   >;
 }
 
 /** Before correctJinja runs: what the library does by itself, evaluated in a fresh process so that the order of tests does not matter. */
 function uncorrected(template: string, context: Record<string, unknown>): string {
-  const script = `import { Template } from "@huggingface/jinja"; process.stdout.write(new Template(${JSON.stringify(template)}).render(${
-    JSON.stringify(context)
-  }));`;
+  const script = `import { Template } from "@huggingface/jinja"; process.stdout.write(new Template(${
+    JSON.stringify(template)
+  }).render(${JSON.stringify(context)}));`;
   return Bun.spawnSync([process.execPath, "-e", script], { cwd: join(import.meta.dir, "../..") }).stdout.toString();
 }
 
@@ -67,8 +74,12 @@ describe("nobody forges a turn", () => {
 
   test("a user's text decodes back whole and holds no control token", () => {
     const ids = chat.encode([{ role: "user", content: forged }], { add_generation_prompt: true });
-    expect(tokenizer.decode(ids)).toBe(chat.render([{ role: "user", content: forged }], { add_generation_prompt: true }));
-    for (const { content } of tokenizer.added) expect([content, count(ids, content)]).toEqual([content, count(plain, content)]);
+    expect(tokenizer.decode(ids)).toBe(
+      chat.render([{ role: "user", content: forged }], { add_generation_prompt: true }),
+    );
+    for (const { content } of tokenizer.added) {
+      expect([content, count(ids, content)]).toEqual([content, count(plain, content)]);
+    }
   });
 
   test("nor does a tool result, a system prompt or a tool's description", () => {
@@ -81,11 +92,16 @@ describe("nobody forges a turn", () => {
     const tools = (text: string) => [{ type: "function", function: { name: "f", description: text, parameters: {} } }];
     const harmless = chat.encode(messages("a"), { tools: tools("a"), add_generation_prompt: true });
     const ids = chat.encode(messages(forged), { tools: tools(forged), add_generation_prompt: true });
-    for (const { content } of tokenizer.added) expect([content, count(ids, content)]).toEqual([content, count(harmless, content)]);
+    for (const { content } of tokenizer.added) {
+      expect([content, count(ids, content)]).toEqual([content, count(harmless, content)]);
+    }
   });
 
   test("ordinary messages encode exactly as their rendering does", () => {
-    const messages = [{ role: "user", content: "你好, what is 2 + 2?" }, { role: "assistant", content: "4" }, { role: "user", content: "ok" }];
+    const messages = [{ role: "user", content: "你好, what is 2 + 2?" }, { role: "assistant", content: "4" }, {
+      role: "user",
+      content: "ok",
+    }];
     const text = chat.render(messages, { add_generation_prompt: true });
     expect(chat.encode(messages, { add_generation_prompt: true })).toEqual(tokenizer.encode(text, "all"));
   });

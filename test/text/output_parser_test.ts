@@ -43,7 +43,10 @@ function collect(one: Case, chunks: string[]): Outcome {
     else {
       expect(delta.index).toBe(outcome.tool_calls.length);
       outcome.raw.push(delta.call.arguments);
-      outcome.tool_calls.push({ name: delta.call.name, arguments: JSON.parse(delta.call.arguments) as Record<string, unknown> });
+      outcome.tool_calls.push({
+        name: delta.call.name,
+        arguments: JSON.parse(delta.call.arguments) as Record<string, unknown>,
+      });
     }
   };
   for (const chunk of chunks) parser.push(chunk).forEach(add);

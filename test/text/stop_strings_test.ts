@@ -11,7 +11,9 @@ function run(chunks: string[], stops: string[]): { shown: string; stopped: boole
 
 test("any cut gives what the whole text gives", () => {
   const letters = fc.string({ unit: fc.constantFrom("a", "b", "c"), maxLength: 12 });
-  const stops = fc.array(fc.string({ unit: fc.constantFrom("a", "b", "c"), minLength: 1, maxLength: 4 }), { maxLength: 3 });
+  const stops = fc.array(fc.string({ unit: fc.constantFrom("a", "b", "c"), minLength: 1, maxLength: 4 }), {
+    maxLength: 3,
+  });
   fc.assert(fc.property(fc.array(letters, { maxLength: 6 }), stops, (chunks, list) => {
     const text = chunks.join("");
     const found = list.map((stop) => text.indexOf(stop)).filter((at) => at >= 0);
@@ -27,5 +29,14 @@ test("any cut gives what the whole text gives", () => {
 
 test("nothing of a stop string is shown before it is ruled out", () => {
   const matcher = new StopStrings(["END"]);
-  expect(["x", "E", "N", "x", "E", "N", "D", "y"].map((each) => matcher.push(each))).toEqual(["x", "", "", "ENx", "", "", "", ""]);
+  expect(["x", "E", "N", "x", "E", "N", "D", "y"].map((each) => matcher.push(each))).toEqual([
+    "x",
+    "",
+    "",
+    "ENx",
+    "",
+    "",
+    "",
+    "",
+  ]);
 });

@@ -21,7 +21,9 @@ interface Vectors {
     decoded?: string;
     decoded_skip_special?: string;
   }>;
-  stream: Array<{ id: string; ids: number[]; bytes: string[]; chunks: string[]; flush: string; decoded_skip_special?: string }>;
+  stream: Array<
+    { id: string; ids: number[]; bytes: string[]; chunks: string[]; flush: string; decoded_skip_special?: string }
+  >;
 }
 
 function json(path: string): TokenizerJson {
@@ -74,7 +76,9 @@ test("rebuilt from GGUF metadata, a tokenizer gives the ids of its tokenizer.jso
   const fromGguf = new Tokenizer(tokenizerJsonOfGguf(readGgufTokenizer(join(DEMO, "demo-q4_k.gguf"))));
   const small = JSON.parse(readFileSync(join(GOLDEN, "small/vectors.json"), "utf8")) as Vectors;
   for (const { text } of small.encode) {
-    for (const added of ["all", "text", "none"] as const) expect(fromGguf.encode(text, added)).toEqual(fromJson.encode(text, added));
+    for (const added of ["all", "text", "none"] as const) {
+      expect(fromGguf.encode(text, added)).toEqual(fromJson.encode(text, added));
+    }
   }
 });
 

@@ -56,7 +56,9 @@ export class Binder {
   #refuseShape(tensor: StoredTensor, expected: string): never {
     throw new SurgeError(
       "data",
-      `${this.#path(tensor)}: tensor ${tensor.name} has the shape ${tensor.shape.join(" x ")} where the configuration demands ${expected}.`,
+      `${this.#path(tensor)}: tensor ${tensor.name} has the shape ${
+        tensor.shape.join(" x ")
+      } where the configuration demands ${expected}.`,
     );
   }
 
@@ -65,7 +67,10 @@ export class Binder {
     const dtype = DTYPES.get(tensor.dtype);
     const bytes = dtype && tensorBytes(dtype, 1, cols);
     if (bytes === undefined) {
-      throw new SurgeError("data", `${this.#path(tensor)}: tensor ${tensor.name} has ${tensor.dtype}, which is not supported.`);
+      throw new SurgeError(
+        "data",
+        `${this.#path(tensor)}: tensor ${tensor.name} has ${tensor.dtype}, which is not supported.`,
+      );
     }
     return bytes;
   }
@@ -78,7 +83,9 @@ export class Binder {
       return;
     }
     const flat = (dims: number[]) => dims.filter((dim) => dim !== 1).join(" x ") || "1";
-    if (flat(tensor.shape) !== flat([shape.rows, shape.cols])) this.#refuseShape(tensor, flat([shape.rows, shape.cols]));
+    if (flat(tensor.shape) !== flat([shape.rows, shape.cols])) {
+      this.#refuseShape(tensor, flat([shape.rows, shape.cols]));
+    }
     this.#add(tensor, place, { ...shape, rowOffset: 0, expertFirst: 0, expertCount: 1, storedRows: shape.rows });
   }
 
@@ -109,17 +116,26 @@ export class Binder {
   }
 
   /** FP8 block scales (`….weight_scale_inv`), or the one scale of an NVFP4 matrix (`….scale`). */
-  #scale(tensor: StoredTensor, run: { rowOffset: number; cols: number; storedRows: number; expertCount: number }): TensorScale | undefined {
+  #scale(
+    tensor: StoredTensor,
+    run: { rowOffset: number; cols: number; storedRows: number; expertCount: number },
+  ): TensorScale | undefined {
     const base = tensor.name.replace(/\.weight$/, "");
     const block = this.#source.tensors.get(`${tensor.name}_scale_inv`);
     const single = this.#source.tensors.get(`${base}.scale`);
     const found = tensor.dtype === "F8_E4M3" ? block : tensor.dtype === "NVFP4" ? single : undefined;
     if (found === undefined) {
       if (tensor.dtype !== "F8_E4M3") return undefined;
-      throw new SurgeError("data", `${this.#path(tensor)}: tensor ${tensor.name} is FP8 and its ${tensor.name}_scale_inv is missing.`);
+      throw new SurgeError(
+        "data",
+        `${this.#path(tensor)}: tensor ${tensor.name} is FP8 and its ${tensor.name}_scale_inv is missing.`,
+      );
     }
     if (!SCALE_DTYPES.includes(found.dtype)) {
-      throw new SurgeError("data", `${this.#path(found)}: tensor ${found.name} has ${found.dtype}; scales must be F32, F16 or BF16.`);
+      throw new SurgeError(
+        "data",
+        `${this.#path(found)}: tensor ${found.name} has ${found.dtype}; scales must be F32, F16 or BF16.`,
+      );
     }
     this.#used.add(found.name);
     const rows = found === single ? 1 : Math.ceil(run.storedRows / 128);
@@ -145,8 +161,9 @@ export class Binder {
       const [rows, cols] = part === "down" ? [shape.hidden, shape.ff] : [shape.ff, shape.hidden];
       const stacked = this.find([names[part]]);
       const fused = part === "down" ? undefined : this.find([names.gateUp]);
-      if (stacked !== undefined) this.#stack(stacked, place, { rows, cols, experts: shape.experts, storedRows: rows, rowOffset: 0 });
-      else if (fused !== undefined) {
+      if (stacked !== undefined) {
+        this.#stack(stacked, place, { rows, cols, experts: shape.experts, storedRows: rows, rowOffset: 0 });
+      } else if (fused !== undefined) {
         const rowOffset = part === "gate" ? 0 : rows;
         this.#stack(fused, place, { rows, cols, experts: shape.experts, storedRows: 2 * rows, rowOffset });
       } else this.#singles(place, names, { part, rows, cols, experts: shape.experts });
@@ -164,7 +181,11 @@ export class Binder {
     this.#add(tensor, place, { ...run, expertFirst: 0, expertCount: run.experts });
   }
 
-  #singles(place: Place, names: ExpertNames, run: { part: "gate" | "up" | "down"; rows: number; cols: number; experts: number }): void {
+  #singles(
+    place: Place,
+    names: ExpertNames,
+    run: { part: "gate" | "up" | "down"; rows: number; cols: number; experts: number },
+  ): void {
     for (let expert = 0; expert < run.experts; expert++) {
       const name = names.single?.(expert, run.part) ?? names[run.part];
       const tensor = this.find([name]);
@@ -183,7 +204,10 @@ export class Binder {
     if (this.#missing.length > 0) {
       const shown = this.#missing.slice(0, 3).join(", ");
       const more = this.#missing.length > 3 ? ` and ${this.#missing.length - 3} more` : "";
-      throw new SurgeError("data", `${this.#source.path} lacks tensor ${shown}${more}; the file is incomplete or of another model.`);
+      throw new SurgeError(
+        "data",
+        `${this.#source.path} lacks tensor ${shown}${more}; the file is incomplete or of another model.`,
+      );
     }
     const ignored = { vision: 0, mtp: 0, unknown: 0 };
     for (const name of this.#source.tensors.keys()) {

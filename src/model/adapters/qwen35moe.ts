@@ -22,7 +22,9 @@ function everyNth(layers: number, interval: number): LayerKinds {
 function kindsOfConfig(config: Fields, layers: number, path: string): LayerKinds {
   const types = config.raw("layer_types");
   if (!Array.isArray(types)) return everyNth(layers, config.count("full_attention_interval", 4));
-  if (types.length !== layers) throw new SurgeError("data", `${path}/config.json: layer_types names ${types.length} layers of ${layers}.`);
+  if (types.length !== layers) {
+    throw new SurgeError("data", `${path}/config.json: layer_types names ${types.length} layers of ${layers}.`);
+  }
   return types.map((type) => {
     if (type === "linear_attention") return "gdn";
     if (type === "full_attention") return "attention";
@@ -66,7 +68,9 @@ function kindsOfMetadata(meta: Fields, layers: number): LayerKinds {
     return recurrent.slice(0, layers).map((flag) => Number(flag) !== 0 ? "gdn" : "attention");
   }
   const kvHeads = meta.raw("attention.head_count_kv");
-  if (Array.isArray(kvHeads) && kvHeads.length >= layers) return kvHeads.slice(0, layers).map((n) => Number(n) === 0 ? "gdn" : "attention");
+  if (Array.isArray(kvHeads) && kvHeads.length >= layers) {
+    return kvHeads.slice(0, layers).map((n) => Number(n) === 0 ? "gdn" : "attention");
+  }
   return everyNth(layers, meta.count("full_attention_interval", 4));
 }
 
@@ -172,7 +176,9 @@ export const PREFIXES = ["model.language_model.", "language_model.model.", "mode
 /** The prefix under which a checkpoint keeps its text model. */
 export function textPrefix(source: ModelSource): string {
   const prefix = PREFIXES.find((candidate) => source.tensors.has(`${candidate}embed_tokens.weight`));
-  if (prefix === undefined) throw new SurgeError("data", `${source.path} lacks tensor model.embed_tokens.weight; the file is incomplete.`);
+  if (prefix === undefined) {
+    throw new SurgeError("data", `${source.path} lacks tensor model.embed_tokens.weight; the file is incomplete.`);
+  }
   return prefix;
 }
 
@@ -221,7 +227,9 @@ function namesOf(source: ModelSource): Names {
 
 /** MLX exports move the convolution's axes and have added 1 to the norms already. */
 function isConverted(source: ModelSource, prefix: string): boolean {
-  const conv = [...source.tensors.values()].find((t) => t.name.startsWith(prefix) && t.name.endsWith("linear_attn.conv1d.weight"));
+  const conv = [...source.tensors.values()].find((t) =>
+    t.name.startsWith(prefix) && t.name.endsWith("linear_attn.conv1d.weight")
+  );
   return conv !== undefined && conv.shape.length === 3 && conv.shape[1] !== 1 && conv.shape[2] === 1;
 }
 
@@ -291,10 +299,17 @@ export const qwen35moe: Adapter = {
     const config = source.format === "gguf" ? configOfGguf(source) : configOfHuggingFace(source);
     const names = namesOf(source);
     const binder = new Binder(source);
-    binder.matrix({ role: "token_embedding", layer: -1, names: names.embedding }, { rows: config.vocab, cols: config.hidden });
+    binder.matrix({ role: "token_embedding", layer: -1, names: names.embedding }, {
+      rows: config.vocab,
+      cols: config.hidden,
+    });
     binder.matrix({ role: "output", layer: -1, names: names.output }, { rows: config.vocab, cols: config.hidden });
     const transform = names.raw ? "add_one" : "none";
-    binder.matrix({ role: "output_norm", layer: -1, names: names.outputNorm }, { rows: 1, cols: config.hidden, transform });
+    binder.matrix({ role: "output_norm", layer: -1, names: names.outputNorm }, {
+      rows: 1,
+      cols: config.hidden,
+      transform,
+    });
     for (let i = 0; i < config.layers; i++) bindLayer(binder, config, names, i);
     return { config, tensors: binder.tensors, ignored: binder.finish((name) => classifyUnused(name, config)) };
   },

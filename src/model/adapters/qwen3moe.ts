@@ -9,7 +9,14 @@ import { configFields, metadataFields } from "./fields.ts";
 import { classifyUnused, ggufExperts, huggingFaceExperts, textPrefix } from "./qwen35moe.ts";
 import { ropeOfConfig, ropeOfMetadata } from "./rope.ts";
 
-const WITHOUT_GDN = { gdnKeyHeads: 0, gdnValueHeads: 0, gdnKeyDim: 0, gdnValueDim: 0, gdnConv: 0, gdnHeadOrder: "grouped" } as const;
+const WITHOUT_GDN = {
+  gdnKeyHeads: 0,
+  gdnValueHeads: 0,
+  gdnKeyDim: 0,
+  gdnValueDim: 0,
+  gdnConv: 0,
+  gdnHeadOrder: "grouped",
+} as const;
 
 function configOfHuggingFace(source: HuggingFaceSource): ModelConfig {
   const config = configFields(source);
@@ -74,7 +81,12 @@ const SUFFIXES = {
   router: ["mlp.gate.weight", "ffn_gate_inp.weight"],
 } as const;
 
-function bindLayer(binder: Binder, source: ModelSource, config: ModelConfig, layer: { index: number; prefix: string }): void {
+function bindLayer(
+  binder: Binder,
+  source: ModelSource,
+  config: ModelConfig,
+  layer: { index: number; prefix: string },
+): void {
   const add = (role: keyof typeof SUFFIXES, rows: number, cols: number) => {
     const [huggingFace, gguf] = SUFFIXES[role];
     const names = [layer.prefix + (source.format === "gguf" ? gguf : huggingFace)];
@@ -107,7 +119,10 @@ export const qwen3moe: Adapter = {
     const binder = new Binder(source);
     const embedding = gguf ? "token_embd.weight" : `${prefix}embed_tokens.weight`;
     const output = [gguf ? "output.weight" : "lm_head.weight", embedding];
-    binder.matrix({ role: "token_embedding", layer: -1, names: [embedding] }, { rows: config.vocab, cols: config.hidden });
+    binder.matrix({ role: "token_embedding", layer: -1, names: [embedding] }, {
+      rows: config.vocab,
+      cols: config.hidden,
+    });
     binder.matrix({ role: "output", layer: -1, names: output }, { rows: config.vocab, cols: config.hidden });
     const norm = gguf ? "output_norm.weight" : `${prefix}norm.weight`;
     binder.matrix({ role: "output_norm", layer: -1, names: [norm] }, { rows: 1, cols: config.hidden });

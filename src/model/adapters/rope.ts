@@ -5,7 +5,9 @@ import { Fields } from "./fields.ts";
 
 type Rope = ModelConfig["rope"];
 
-function make(f: { kind: string; where: string; theta: number; rotaryDim: number; scaling: Fields; keys: Record<string, string> }): Rope {
+function make(
+  f: { kind: string; where: string; theta: number; rotaryDim: number; scaling: Fields; keys: Record<string, string> },
+): Rope {
   const plain: Rope = {
     kind: "default",
     theta: f.theta,
@@ -17,7 +19,9 @@ function make(f: { kind: string; where: string; theta: number; rotaryDim: number
     attentionFactor: 1,
   };
   if (f.kind === "default" || f.kind === "none") return plain;
-  if (f.kind !== "yarn") throw new SurgeError("data", `${f.where}: rope scaling of type ${f.kind} is not supported (default and yarn are).`);
+  if (f.kind !== "yarn") {
+    throw new SurgeError("data", `${f.where}: rope scaling of type ${f.kind} is not supported (default and yarn are).`);
+  }
   const factor = f.scaling.number(f.keys["factor"]!);
   return {
     ...plain,
@@ -31,7 +35,12 @@ function make(f: { kind: string; where: string; theta: number; rotaryDim: number
   };
 }
 
-export function ropeOfConfig(config: Fields, where: string, headDim: number, defaults: { theta: number; partial: number }): Rope {
+export function ropeOfConfig(
+  config: Fields,
+  where: string,
+  headDim: number,
+  defaults: { theta: number; partial: number },
+): Rope {
   const scaling = (config.raw("rope_parameters") ?? config.raw("rope_scaling") ?? {}) as Record<string, unknown>;
   const inner = new Fields(where, (key) => scaling[key] ?? config.raw(key));
   const own = new Fields(where, (key) => scaling[key]);

@@ -1,0 +1,81 @@
+/** `surge info`: this machine, and a model as its headers describe it. */
+import { arch, cpus, release } from "node:os";
+import { EXIT } from "../base/errors.ts";
+import { formatBytes } from "../base/units.ts";
+import type { Manifest } from "../model/manifest.ts";
+import { readMachine } from "../plan/machine.ts";
+import { VERSION } from "../base/version.ts";
+import type { Command } from "./command.ts";
+import { MODEL_FLAG } from "./flags.ts";
+import { manifestOf } from "./session.ts";
+import { writeOut } from "./stdio.ts";
+
+function machineFacts() {
+  const machine = readMachine();
+  return {
+    version: VERSION,
+    processor: cpus()[0]?.model.trim() ?? arch(),
+    architecture: arch(),
+    kernel: release(),
+    cores: machine.cores,
+    memory_bytes: machine.memoryBytes,
+    available_bytes: machine.availableBytes,
+    devices: ["cpu"],
+  };
+}
+
+function modelFacts(manifest: Manifest) {
+  const byDtype: Record<string, number> = {};
+  let parameters = 0;
+  for (const tensor of manifest.tensors) {
+    const elements = tensor.rows * tensor.cols * tensor.expertCount;
+    parameters += elements;
+    byDtype[tensor.dtype] = (byDtype[tensor.dtype] ?? 0) + elements;
+  }
+  const { config } = manifest;
+  return {
+    name: manifest.name,
+    family: manifest.family,
+    format: manifest.format,
+    file_bytes: manifest.files.reduce((sum, file) => sum + file.bytes, 0),
+    files: manifest.files.length,
+    parameters,
+    parameters_by_type: byDtype,
+    layers: config.layers,
+    attention_layers: config.layerKinds.filter((kind) => kind === "attention").length,
+    hidden: config.hidden,
+    experts: config.experts,
+    experts_used: config.expertsUsed,
+    vocabulary: config.vocab,
+    context: config.context,
+    ignored_tensors: manifest.ignored,
+  };
+}
+
+function lines(facts: Record<string, unknown>): string {
+  const shown = Object.entries(facts).map(([key, value]): [string, string] => {
+    if (key.endsWith("_bytes")) return [key.replace(/_bytes$/, ""), formatBytes(value as number)];
+    if (typeof value !== "object" || value === null) return [key, String(value)];
+    return [
+      key,
+      Array.isArray(value) ? value.join(", ") : Object.entries(value).map(([k, v]) => `${k} ${v}`).join(", "),
+    ];
+  });
+  const width = Math.max(...shown.map(([key]) => key.length));
+  return shown.map(([key, value]) => `${key.replaceAll("_", " ").padEnd(width)}  ${value}\n`).join("");
+}
+
+export const info: Command = {
+  name: "info",
+  summary: "facts about this machine and a model",
+  usage: "[MODEL] [--json]",
+  flags: [MODEL_FLAG, { name: "json", kind: "switch", help: "as JSON" }],
+  async run(args) {
+    const word = args.text("model") ?? args.positional[0];
+    const machine = machineFacts();
+    const model = word === undefined ? undefined : modelFacts(manifestOf(word));
+    if (args.toggle("json")) await writeOut(`${JSON.stringify({ machine, ...(model && { model }) }, null, 2)}\n`);
+    else await writeOut(lines(machine) + (model === undefined ? "" : `\n${lines(model)}`));
+    return EXIT.ok;
+  },
+};
