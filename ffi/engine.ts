@@ -25,13 +25,39 @@ const SCALE_KINDS = { block_128: 0, tensor: 1 } as const;
 function modelDesc(manifest: Manifest, kinds: Uint8Array): StructArray<typeof layout.surge_model_desc> {
   const c = manifest.config;
   const desc = new StructArray(layout.surge_model_desc);
-  desc.set({ layers: c.layers, hidden: c.hidden, vocab: c.vocab, heads: c.heads, kv_heads: c.kvHeads, head_dim: c.headDim });
+  desc.set({
+    layers: c.layers,
+    hidden: c.hidden,
+    vocab: c.vocab,
+    heads: c.heads,
+    kv_heads: c.kvHeads,
+    head_dim: c.headDim,
+  });
   desc.set({ rotary_dim: c.rope.rotaryDim, attn_gated: c.attnGated ? 1 : 0, gdn_key_heads: c.gdnKeyHeads });
-  desc.set({ gdn_value_heads: c.gdnValueHeads, gdn_key_dim: c.gdnKeyDim, gdn_value_dim: c.gdnValueDim, gdn_conv: c.gdnConv });
+  desc.set({
+    gdn_value_heads: c.gdnValueHeads,
+    gdn_key_dim: c.gdnKeyDim,
+    gdn_value_dim: c.gdnValueDim,
+    gdn_conv: c.gdnConv,
+  });
   desc.set({ gdn_head_order: c.gdnHeadOrder === "tiled" ? 1 : 0, experts: c.experts, experts_used: c.expertsUsed });
-  desc.set({ expert_ff: c.expertFf, shared_ff: c.sharedFf, norm_topk: c.normTopk ? 1 : 0, rope_kind: c.rope.kind === "yarn" ? 1 : 0 });
-  desc.set({ rope_original_context: c.rope.originalContext, rms_eps: c.rmsEps, rope_theta: c.rope.theta, rope_factor: c.rope.factor });
-  desc.set({ rope_beta_fast: c.rope.betaFast, rope_beta_slow: c.rope.betaSlow, rope_attn_factor: c.rope.attentionFactor });
+  desc.set({
+    expert_ff: c.expertFf,
+    shared_ff: c.sharedFf,
+    norm_topk: c.normTopk ? 1 : 0,
+    rope_kind: c.rope.kind === "yarn" ? 1 : 0,
+  });
+  desc.set({
+    rope_original_context: c.rope.originalContext,
+    rms_eps: c.rmsEps,
+    rope_theta: c.rope.theta,
+    rope_factor: c.rope.factor,
+  });
+  desc.set({
+    rope_beta_fast: c.rope.betaFast,
+    rope_beta_slow: c.rope.betaSlow,
+    rope_attn_factor: c.rope.attentionFactor,
+  });
   desc.set({ layer_kind_count: kinds.length, layer_kinds: BigInt(ptr(kinds)) });
   return desc;
 }
@@ -39,7 +65,11 @@ function modelDesc(manifest: Manifest, kinds: Uint8Array): StructArray<typeof la
 function planDesc(plan: Plan): StructArray<typeof layout.surge_plan_desc> {
   const desc = new StructArray(layout.surge_plan_desc);
   desc.set({ precision: 0, kv_dtype: plan.kv === "f16" ? 1 : 0, threads: plan.threads, context: plan.context });
-  desc.set({ sequences: plan.parallel, step_rows: plan.stepRows, logits_rows: Math.min(plan.stepRows, Math.max(64, plan.parallel)) });
+  desc.set({
+    sequences: plan.parallel,
+    step_rows: plan.stepRows,
+    logits_rows: Math.min(plan.stepRows, Math.max(64, plan.parallel)),
+  });
   desc.set({ npu_devices: plan.devices.filter((name) => name !== "cpu").length });
   return desc;
 }
@@ -50,15 +80,27 @@ function dtypeId(name: string, tensor: ManifestTensor): number {
   return id;
 }
 
-function setTensor(tensors: StructArray<typeof layout.surge_tensor_desc>, t: ManifestTensor, index: number, scale: number): void {
-  tensors.set({ role: layout.ROLE[t.role.toUpperCase() as keyof typeof layout.ROLE], layer: t.layer, dtype: dtypeId(t.dtype, t) }, index);
+function setTensor(
+  tensors: StructArray<typeof layout.surge_tensor_desc>,
+  t: ManifestTensor,
+  index: number,
+  scale: number,
+): void {
+  tensors.set({
+    role: layout.ROLE[t.role.toUpperCase() as keyof typeof layout.ROLE],
+    layer: t.layer,
+    dtype: dtypeId(t.dtype, t),
+  }, index);
   tensors.set({ file: t.file, expert_first: t.expertFirst, expert_count: t.expertCount, row_first: t.rowFirst }, index);
   tensors.set({ rows: t.rows, cols: t.cols, transform: TRANSFORMS[t.transform], scale }, index);
   tensors.set({ offset: t.offset, expert_stride: t.expertStride }, index);
 }
 
 /** The three flat tables; `keep` holds every buffer that the description points into. */
-function describe(manifest: Manifest, plan: Plan): { desc: StructArray<typeof layout.surge_engine_desc>; keep: unknown[] } {
+function describe(
+  manifest: Manifest,
+  plan: Plan,
+): { desc: StructArray<typeof layout.surge_engine_desc>; keep: unknown[] } {
   const kinds = Uint8Array.from(manifest.config.layerKinds, (kind) => kind === "gdn" ? 1 : 0);
   const paths = manifest.files.map((file) => new TextEncoder().encode(file.path));
   const files = new StructArray(layout.surge_file_desc, manifest.files.length);
@@ -73,13 +115,25 @@ function describe(manifest: Manifest, plan: Plan): { desc: StructArray<typeof la
     setTensor(tensors, t, i, t.scale === undefined ? -1 : scaleCount);
     if (t.scale === undefined) return;
     const s = t.scale;
-    scales.set({ kind: SCALE_KINDS[s.kind], dtype: dtypeId(s.dtype, t), file: s.file, row_first: s.rowFirst }, scaleCount);
-    scales.set({ scale_rows: s.rows, scale_cols: s.cols, offset: s.offset, expert_stride: s.expertStride }, scaleCount++);
+    scales.set(
+      { kind: SCALE_KINDS[s.kind], dtype: dtypeId(s.dtype, t), file: s.file, row_first: s.rowFirst },
+      scaleCount,
+    );
+    scales.set(
+      { scale_rows: s.rows, scale_cols: s.cols, offset: s.offset, expert_stride: s.expertStride },
+      scaleCount++,
+    );
   });
   const model = modelDesc(manifest, kinds);
   const planned = planDesc(plan);
   const desc = new StructArray(layout.surge_engine_desc);
-  desc.set({ file_count: files.count, tensor_count: tensors.count, scale_count: scaleCount, model: model.address, plan: planned.address });
+  desc.set({
+    file_count: files.count,
+    tensor_count: tensors.count,
+    scale_count: scaleCount,
+    model: model.address,
+    plan: planned.address,
+  });
   desc.set({ files: files.address, tensors: tensors.address, scales: scales.address });
   return { desc, keep: [kinds, paths, files, tensors, scales, model, planned] };
 }
@@ -155,9 +209,16 @@ export class NativeEngine {
   }
 
   step(rows: StepRow[]): void {
-    if (rows.length > this.#rows.count) throw new SurgeError("internal", `A step of ${rows.length} rows exceeds the plan's ${this.#rows.count}.`);
+    if (rows.length > this.#rows.count) {
+      throw new SurgeError("internal", `A step of ${rows.length} rows exceeds the plan's ${this.#rows.count}.`);
+    }
     rows.forEach((row, i) => {
-      this.#rows.set({ sequence: row.sequence, position: row.position, token: row.token, flags: row.logits ? layout.ROW_LOGITS : 0 }, i);
+      this.#rows.set({
+        sequence: row.sequence,
+        position: row.position,
+        token: row.token,
+        flags: row.logits ? layout.ROW_LOGITS : 0,
+      }, i);
     });
     this.#check(this.#library.surge_step(this.#engine, ptr(this.#rows.bytes), rows.length, ptr(this.#error.bytes)));
   }
@@ -166,9 +227,18 @@ export class NativeEngine {
   sample(logitsRow: number, sequence: number, options: SamplerOptions & { answerFrom: number; draw: number }): number {
     const biases = new StructArray(layout.surge_logit_bias, options.logitBias.length);
     options.logitBias.forEach(({ token, bias }, i) => biases.set({ token, bias }, i));
-    this.#sampler.set({ temperature: options.temperature, top_k: options.topK, top_p: options.topP, min_p: options.minP });
+    this.#sampler.set({
+      temperature: options.temperature,
+      top_k: options.topK,
+      top_p: options.topP,
+      min_p: options.minP,
+    });
     this.#sampler.set({ presence_penalty: options.presencePenalty, frequency_penalty: options.frequencyPenalty });
-    this.#sampler.set({ repeat_penalty: options.repeatPenalty, answer_from: options.answerFrom, bias_count: biases.count });
+    this.#sampler.set({
+      repeat_penalty: options.repeatPenalty,
+      answer_from: options.answerFrom,
+      bias_count: biases.count,
+    });
     this.#sampler.set({ biases: biases.address, seed: options.seed, draw: options.draw });
     const status = this.#library.surge_sample_row(
       this.#engine,

@@ -32,6 +32,10 @@ export function check(status: number, error: StructArray<typeof surge_error>, na
   const message = error.text("message", error.get("message_bytes")) || (STATUS[status]?.meaning ?? `status ${status}`);
   const tensor = names?.tensor(error.get("tensor"));
   const file = names?.file(error.get("file")) ?? tensor?.file;
-  const subject = tensor !== undefined ? `${file}: tensor ${tensor.name} ${message}` : file !== undefined ? `${file} ${message}` : message;
+  const subject = tensor !== undefined
+    ? `${file}: tensor ${tensor.name} ${message}`
+    : file !== undefined
+    ? `${file} ${message}`
+    : message;
   throw new SurgeError(kind, subject + (subject.endsWith(".") ? "" : "."));
 }

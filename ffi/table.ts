@@ -8,7 +8,9 @@ type FieldType = "u8" | "u32" | "i32" | "u64" | "f32";
 
 export interface Layout {
   readonly size: number;
-  readonly fields: Readonly<Record<string, { readonly type: FieldType; readonly offset: number; readonly bytes: number }>>;
+  readonly fields: Readonly<
+    Record<string, { readonly type: FieldType; readonly offset: number; readonly bytes: number }>
+  >;
 }
 
 export type FieldName<L extends Layout> = Extract<keyof L["fields"], string>;
@@ -26,7 +28,9 @@ export class StructArray<L extends Layout> {
     this.bytes = new Uint8Array(Math.max(1, count) * layout.size);
     this.#view = new DataView(this.bytes.buffer);
     const size = layout.fields["struct_size"];
-    for (let i = 0; size !== undefined && i < count; i++) this.#view.setUint32(i * layout.size + size.offset, layout.size, true);
+    for (let i = 0; size !== undefined && i < count; i++) {
+      this.#view.setUint32(i * layout.size + size.offset, layout.size, true);
+    }
   }
 
   /** Address for C, as a u64 field holds it. */
@@ -45,7 +49,9 @@ export class StructArray<L extends Layout> {
     if (field.type === "f32") return this.#view.setFloat32(at, Number(value), true);
     const wide = BigInt(value);
     const limit = field.type === "u64" ? 1n << 64n : field.type === "u32" ? 1n << 32n : 1n << 31n;
-    if (wide >= limit || wide < (field.type === "i32" ? -limit : 0n)) throw new Error(`${name} = ${value} does not fit ${field.type}`);
+    if (wide >= limit || wide < (field.type === "i32" ? -limit : 0n)) {
+      throw new Error(`${name} = ${value} does not fit ${field.type}`);
+    }
     if (field.type === "u64") this.#view.setBigUint64(at, wide, true);
     else if (field.type === "u32") this.#view.setUint32(at, Number(wide), true);
     else this.#view.setInt32(at, Number(wide), true);
@@ -66,6 +72,8 @@ export class StructArray<L extends Layout> {
 
   text(name: FieldName<L>, lengthBytes: number): string {
     const field = this.#layout.fields[name]!;
-    return new TextDecoder().decode(this.bytes.subarray(field.offset, field.offset + Math.min(lengthBytes, field.bytes)));
+    return new TextDecoder().decode(
+      this.bytes.subarray(field.offset, field.offset + Math.min(lengthBytes, field.bytes)),
+    );
   }
 }
