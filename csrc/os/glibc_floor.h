@@ -12,16 +12,10 @@
 #endif
 #define OS_BIND_FIRST(name) __asm__(".symver " #name "," #name "@" OS_FIRST_GLIBC);
 
-/* Moved from libpthread and libdl into libc in 2.34. */
+/* Moved from libpthread into libc in 2.32 and 2.34. */
 OS_BIND_FIRST(pthread_create)
 OS_BIND_FIRST(pthread_join)
-OS_BIND_FIRST(pthread_detach)
-OS_BIND_FIRST(pthread_once)
-OS_BIND_FIRST(pthread_mutex_trylock)
-OS_BIND_FIRST(dlopen)
-OS_BIND_FIRST(dlsym)
-OS_BIND_FIRST(dlclose)
-OS_BIND_FIRST(dlerror)
+OS_BIND_FIRST(pthread_sigmask)
 /* Without the matherr wrapper since 2.29; same values. */
 OS_BIND_FIRST(exp)
 OS_BIND_FIRST(log)

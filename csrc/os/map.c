@@ -12,21 +12,23 @@
 
 #include "base/error.h"
 
-static uint64_t mtime_ns(const struct stat *st) { return (uint64_t)st->st_mtim.tv_sec * 1000000000u + (uint64_t)st->st_mtim.tv_nsec; }
+static uint64_t mtime_ns(const struct statx *st) {
+  return (uint64_t)st->stx_mtime.tv_sec * 1000000000u + (uint64_t)st->stx_mtime.tv_nsec;
+}
 
 static int32_t check_identity(int fd, const surge_file_desc *desc, surge_error *err) {
-  struct stat st;
-  if (fstat(fd, &st) != 0) {
+  struct statx st; /* not fstat: its symbol is newer than the glibc this library must load on */
+  if (statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &st) != 0) {
     return error_set(err, SURGE_E_IO, "cannot be examined: %s", strerror(errno));
   }
-  if (!S_ISREG(st.st_mode)) {
+  if (!S_ISREG(st.stx_mode)) {
     return error_set(err, SURGE_E_IO, "is not a regular file");
   }
-  if ((uint64_t)st.st_size != desc->bytes) {
-    return error_set(err, SURGE_E_CHANGED, "has %lld bytes now and had %llu when it was read first", (long long)st.st_size,
+  if (st.stx_size != desc->bytes) {
+    return error_set(err, SURGE_E_CHANGED, "has %lld bytes now and had %llu when it was read first", (long long)st.stx_size,
                      (unsigned long long)desc->bytes);
   }
-  if (mtime_ns(&st) != desc->mtime_ns || (uint64_t)st.st_ino != desc->inode) {
+  if (mtime_ns(&st) != desc->mtime_ns || st.stx_ino != desc->inode) {
     return error_set(err, SURGE_E_CHANGED, "was changed or replaced since it was read first");
   }
   return SURGE_OK;
