@@ -2,7 +2,7 @@
  * Bounded reading of model files. Headers are read through a window; weights are never read here. A file inside the program's own
  * binary is read like any other.
  */
-import { closeSync, openSync, readFileSync, readSync, statSync } from "node:fs";
+import { closeSync, openSync, readdirSync, readFileSync, readSync, statSync } from "node:fs";
 import { SurgeError } from "../base/errors.ts";
 import type { ManifestFile } from "./manifest.ts";
 
@@ -30,6 +30,15 @@ export function statFile(path: string): ManifestFile {
     return { path, bytes: Number(stat.size), mtimeNs: String(stat.mtimeNs), inode: String(stat.ino) };
   } catch (thrown) {
     throw thrown instanceof SurgeError ? thrown : systemError(path, thrown);
+  }
+}
+
+/** The names in a folder. */
+export function listFolder(path: string): string[] {
+  try {
+    return readdirSync(path);
+  } catch (thrown) {
+    throw systemError(path, thrown);
   }
 }
 

@@ -11,6 +11,7 @@ import { dtypeOfId, tensorBytes } from "./dtypes.ts";
 import { FileReader, HEADER_LIMIT_BYTES, statFile, withFile } from "./file_reader.ts";
 import type { ManifestFile } from "./manifest.ts";
 import { addTensor, checkRanges, LIMITS, type StoredTensor } from "./tensor_index.ts";
+import { printableName, quoted } from "./untrusted_text.ts";
 
 export type GgufValue = number | bigint | boolean | string | GgufValue[];
 export type GgufMetadata = Map<string, GgufValue>;
@@ -40,11 +41,15 @@ const SIZES: Record<number, number> = { 0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4
 const WINDOW_BYTES = 4 * 1024 * 1024;
 const MAX_PAIRS = 1 << 16;
 const MAX_ARRAY_DEPTH = 2;
+/** Array elements in one header; a vocabulary of 248 320 tokens with its merges has three quarters of a million. */
+const MAX_ELEMENTS = 1 << 23;
 const MAX_SHARDS = 10_000;
 
 /** Sequential little-endian reading through a window. */
 class Cursor {
   position = 0;
+  /** Array elements that may still come. */
+  elements = MAX_ELEMENTS;
   #window: Buffer = Buffer.alloc(0);
   #start = 0;
   readonly reader: FileReader;
@@ -81,12 +86,36 @@ class Cursor {
     return value > BigInt(Number.MAX_SAFE_INTEGER) ? Infinity : Number(value);
   }
 
+  /** Steps over bytes without reading them. */
+  skip(length: number): void {
+    if (length > this.reader.size - this.position) {
+      throw new SurgeError(
+        "data",
+        `${this.reader.path} is truncated: it ends at byte ${this.reader.size}, inside its header.`,
+      );
+    }
+    this.position += length;
+    if (this.position > this.#start + this.#window.length) {
+      this.#window = Buffer.alloc(0);
+      this.#start = this.position;
+    }
+  }
+
   string(limitBytes: number, what: string): string {
+    const length = this.stringLength(limitBytes, what);
+    return this.take(length).toString("utf8");
+  }
+
+  name(what: string): string {
+    return printableName(this.string(LIMITS.nameBytes, what), this.reader.path, what);
+  }
+
+  stringLength(limitBytes: number, what: string): number {
     const length = this.u64();
     if (length > limitBytes || length > this.reader.size - this.position) {
       throw new SurgeError("data", `${this.reader.path}: ${what} claims a length of ${length} bytes.`);
     }
-    return this.take(length).toString("utf8");
+    return length;
   }
 }
 
@@ -131,16 +160,31 @@ function readValue(cursor: Cursor, type: number, options: { key: string; depth: 
   }
   const elementType = cursor.u32();
   const count = cursor.u64();
-  const least = elementType === TYPE.string ? 8 : elementType === TYPE.array ? 12 : SIZES[elementType] ?? 1;
-  if (depth >= MAX_ARRAY_DEPTH || count * least > cursor.reader.size - cursor.position) {
+  const least = elementType === TYPE.string ? 8 : elementType === TYPE.array ? 12 : SIZES[elementType];
+  if (least === undefined) {
+    throw new SurgeError(
+      "data",
+      `${cursor.reader.path}: metadata ${key} is an array of the unknown type ${elementType}.`,
+    );
+  }
+  cursor.elements -= count;
+  if (depth >= MAX_ARRAY_DEPTH || cursor.elements < 0 || count * least > cursor.reader.size - cursor.position) {
     throw new SurgeError("data", `${cursor.reader.path}: metadata ${key} claims an array of ${count} elements.`);
   }
-  const values: GgufValue[] = [];
-  for (let i = 0; i < count; i++) {
-    const value = readValue(cursor, elementType, { key, depth: depth + 1, keep });
-    if (keep) values.push(value);
+  if (!keep && elementType !== TYPE.array) {
+    skipArray(cursor, { key, elementType, count });
+    return [];
   }
+  const values: GgufValue[] = [];
+  const inner = { key, depth: depth + 1, keep };
+  for (let i = 0; i < count; i++) values.push(readValue(cursor, elementType, inner));
   return values;
+}
+
+function skipArray(cursor: Cursor, array: { key: string; elementType: number; count: number }): void {
+  if (array.elementType !== TYPE.string) return cursor.skip(array.count * SIZES[array.elementType]!);
+  const what = `metadata ${array.key}`;
+  for (let i = 0; i < array.count; i++) cursor.skip(cursor.stringLength(STRING_LIMIT_BYTES, what));
 }
 
 /** Large text tables, which only readGgufTokenizer wants. */
@@ -149,7 +193,7 @@ const TEXT_TABLES = /^tokenizer\.ggml\.(tokens|scores|token_type|merges|added_to
 function readMetadata(cursor: Cursor, pairs: number, wantText: boolean): GgufMetadata {
   const metadata: GgufMetadata = new Map();
   for (let i = 0; i < pairs; i++) {
-    const key = cursor.string(65535, `the name of metadata entry ${i}`);
+    const key = cursor.name(`the name of metadata entry ${i}`);
     if (metadata.has(key)) throw new SurgeError("data", `${cursor.reader.path}: metadata ${key} stands twice.`);
     const keep = wantText || !TEXT_TABLES.test(key);
     const value = readValue(cursor, cursor.u32(), { key, depth: 0, keep });
@@ -160,7 +204,7 @@ function readMetadata(cursor: Cursor, pairs: number, wantText: boolean): GgufMet
 
 function readTensorInfo(cursor: Cursor, index: number): { name: string; dims: number[]; type: number; offset: number } {
   const path = cursor.reader.path;
-  const name = cursor.string(LIMITS.nameBytes, `the name of tensor ${index}`);
+  const name = cursor.name(`the name of tensor ${index}`);
   const count = cursor.u32();
   if (count < 1 || count > LIMITS.dimensions) {
     throw new SurgeError("data", `${path}: tensor ${name} claims ${count} dimensions.`);
@@ -267,19 +311,31 @@ export function shardPaths(path: string): string[] {
   );
 }
 
+/** A part says in its metadata which one it is; a renamed or mixed-up file is found out here. */
+function checkSplit(metadata: GgufMetadata, shard: string, split: { index: number; count: number }): void {
+  const count = metadata.get("split.count");
+  const index = metadata.get("split.no");
+  if (count !== undefined && Math.max(1, Number(count)) !== split.count) {
+    throw new SurgeError(
+      "data",
+      `${shard} says it is one of ${quoted(count)} files, but its name says one of ${split.count}.`,
+    );
+  }
+  if (split.count > 1 && index !== undefined && Number(index) !== split.index) {
+    throw new SurgeError(
+      "data",
+      `${shard} says it is part ${Number(index) + 1} of its model, but its name says part ${split.index + 1}.`,
+    );
+  }
+}
+
 /** Metadata (of the first part) and tensors of a GGUF model; text tables are stepped over. */
 export function readGguf(path: string): GgufModel {
   const paths = shardPaths(path);
   const model: GgufModel = { metadata: new Map(), files: [], tensors: new Map() };
   paths.forEach((shard, i) => {
     const part = readPart(shard, false);
-    const splits = Number(part.metadata.get("split.count") ?? 1);
-    if (splits > 1 && splits !== paths.length) {
-      throw new SurgeError(
-        "data",
-        `${shard} says it is one of ${splits} files, but its name says one of ${paths.length}.`,
-      );
-    }
+    checkSplit(part.metadata, shard, { index: i, count: paths.length });
     if (i === 0) model.metadata = part.metadata;
     addPart(model, part, shard);
   });

@@ -6,11 +6,14 @@ import { existsSync, statSync } from "node:fs";
 import { basename, dirname, isAbsolute, join, resolve } from "node:path";
 import { SurgeError } from "../base/errors.ts";
 import type { GgufSource, HuggingFaceSource, ModelSource } from "./adapters/adapter.ts";
+import { checkConfig } from "./adapters/check_config.ts";
 import { ADAPTERS } from "./adapters/index.ts";
+import { DTYPES } from "./dtypes.ts";
 import { isEmbedded, readJson, statFile, withFile } from "./file_reader.ts";
 import { type GgufMetadata, readGguf } from "./gguf.ts";
 import { Manifest, type SamplingDefaults } from "./manifest.ts";
 import { readSafetensors } from "./safetensors.ts";
+import { printableName, quoted } from "./untrusted_text.ts";
 
 type Json = Record<string, unknown>;
 
@@ -30,6 +33,16 @@ function numberOf(value: unknown): number | undefined {
   return typeof value === "number" && Number.isFinite(value) ? value : undefined;
 }
 
+function textOf(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}
+
+/** A count; some files write -1 for "off", which is 0 here. */
+function countOf(value: unknown): number | undefined {
+  const number = numberOf(value);
+  return number === undefined ? undefined : Math.max(0, Math.trunc(number));
+}
+
 function adapt(source: ModelSource): ReturnType<(typeof ADAPTERS)[number]["build"]> & { family: string } {
   const adapter = ADAPTERS.find((candidate) => candidate.matches(source));
   if (adapter === undefined) {
@@ -37,10 +50,12 @@ function adapt(source: ModelSource): ReturnType<(typeof ADAPTERS)[number]["build
     const known = ADAPTERS.map((each) => each.family).join(", ");
     throw new SurgeError(
       "data",
-      `${source.path} is a model of the family ${String(found)}, which is not supported (supported: ${known}).`,
+      `${source.path} is a model of the family ${quoted(found)}, which is not supported (supported: ${known}).`,
     );
   }
-  return { ...adapter.build(source), family: adapter.family };
+  const built = adapter.build(source);
+  checkConfig(built.config, source.path);
+  return { ...built, family: adapter.family };
 }
 
 /* ---- GGUF ---- */
@@ -49,7 +64,7 @@ function samplingOfMetadata(metadata: GgufMetadata): SamplingDefaults {
   const get = (key: string) => numberOf(metadata.get(`general.sampling.${key}`));
   return withoutUndefined({
     temperature: get("temp"),
-    topK: get("top_k"),
+    topK: countOf(get("top_k")),
     topP: get("top_p"),
     minP: get("min_p"),
     repeatPenalty: get("penalty_repeat"),
@@ -68,13 +83,13 @@ function fromGguf(path: string): Manifest {
   return {
     schema: "surge.manifest/1",
     family: built.family,
-    name: String(model.metadata.get("general.name") ?? basename(path)),
+    name: textOf(model.metadata.get("general.name")) ?? basename(path),
     format: "gguf",
     config: built.config,
     files: model.files,
     tensors: built.tensors,
     text: { kind: "gguf", file: 0 },
-    stopTokens: stops.filter((id) => id !== undefined),
+    stopTokens: eosIds(...stops),
     sampling: samplingOfMetadata(model.metadata),
     ignored: built.ignored,
   };
@@ -93,7 +108,7 @@ function samplingOfGeneration(generation: Json): SamplingDefaults {
   if (generation["do_sample"] === false) return { temperature: 0 };
   return withoutUndefined({
     temperature: numberOf(generation["temperature"]),
-    topK: numberOf(generation["top_k"]),
+    topK: countOf(generation["top_k"]),
     topP: numberOf(generation["top_p"]),
     minP: numberOf(generation["min_p"]),
     presencePenalty: numberOf(generation["presence_penalty"]),
@@ -147,11 +162,35 @@ function fromManifest(path: string): Manifest {
   }
   const manifest = parsed.data;
   const place = (file: string) => isAbsolute(file) ? file : join(dirname(path), file);
-  const outside = manifest.tensors.find((tensor) => tensor.file >= manifest.files.length);
-  if (outside !== undefined) {
-    throw new SurgeError("data", `${path}: tensor ${outside.name} names file ${outside.file}, which is not listed.`);
+  checkReferences(manifest, path);
+  const text = manifest.text.kind === "gguf" ? manifest.text : withoutUndefined({
+    kind: manifest.text.kind,
+    tokenizer: place(manifest.text.tokenizer),
+    tokenizerConfig: manifest.text.tokenizerConfig && place(manifest.text.tokenizerConfig),
+    chatTemplate: manifest.text.chatTemplate && place(manifest.text.chatTemplate),
+  });
+  return { ...manifest, text, files: manifest.files.map((file) => ({ ...file, path: place(file.path) })) };
+}
+
+/** Indices that point nowhere and formats that nobody decodes; ranges are checked again when the files are mapped. */
+function checkReferences(manifest: Manifest, path: string): void {
+  const { files, tensors, text, config } = manifest;
+  const wrong = (what: string) => new SurgeError("data", `${path}: ${what}.`);
+  for (const tensor of tensors) {
+    printableName(tensor.name, path, "the name of a tensor");
+    const file = Math.max(tensor.file, tensor.scale?.file ?? 0);
+    if (file >= files.length) throw wrong(`tensor ${tensor.name} names file ${file}, which is not listed`);
+    if (!DTYPES.has(tensor.dtype)) {
+      throw wrong(`tensor ${tensor.name} is stored as ${quoted(tensor.dtype)}, which is not supported`);
+    }
+    if (tensor.layer >= config.layers) {
+      throw wrong(`tensor ${tensor.name} belongs to layer ${tensor.layer} of ${config.layers}`);
+    }
   }
-  return { ...manifest, files: manifest.files.map((file) => ({ ...file, path: place(file.path) })) };
+  if (text.kind === "gguf" && text.file >= files.length) {
+    throw wrong(`text names file ${text.file}, which is not listed`);
+  }
+  checkConfig(config, path);
 }
 
 function isGguf(path: string): boolean {

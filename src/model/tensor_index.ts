@@ -17,7 +17,7 @@ export interface StoredTensor {
   bytes: number | undefined;
 }
 
-export const LIMITS = { tensors: 1 << 20, dimensions: 8, nameBytes: 4096 } as const;
+export const LIMITS = { tensors: 1 << 20, dimensions: 8, nameBytes: 1024 } as const;
 
 /** Adds a tensor; a second one of the same name is an error. */
 export function addTensor(tensors: Map<string, StoredTensor>, tensor: StoredTensor, path: string): void {

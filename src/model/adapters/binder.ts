@@ -3,7 +3,7 @@
  * be counted as vision, MTP or unknown. It knows nothing of a family: adapters tell it names.
  */
 import { SurgeError } from "../../base/errors.ts";
-import { DTYPES, tensorBytes } from "../dtypes.ts";
+import { type Dtype, DTYPES, tensorBytes } from "../dtypes.ts";
 import type { Manifest, ManifestTensor, Role, TensorScale } from "../manifest.ts";
 import type { StoredTensor } from "../tensor_index.ts";
 import type { ModelSource } from "./adapter.ts";
@@ -23,9 +23,9 @@ export interface MatrixShape {
 
 /** Names under which a layer's experts may be stored. */
 export interface ExpertNames {
-  gate: string;
-  up: string;
-  down: string;
+  gate: string[];
+  up: string[];
+  down: string[];
   /** Gate rows, then up rows, in one tensor. */
   gateUp: string;
   /** One tensor per expert and part. */
@@ -33,6 +33,7 @@ export interface ExpertNames {
 }
 
 const SCALE_DTYPES = ["F32", "F16", "BF16"];
+const MOST_MISSING = 10_000;
 
 export class Binder {
   readonly tensors: ManifestTensor[] = [];
@@ -49,6 +50,12 @@ export class Binder {
     return name === undefined ? undefined : this.#source.tensors.get(name);
   }
 
+  /** Remembers what is missing; when nearly everything is, it stops at once. */
+  #miss(name: string): void {
+    this.#missing.push(name);
+    if (this.#missing.length >= MOST_MISSING) this.finish(() => "unknown");
+  }
+
   #path(tensor: StoredTensor): string {
     return this.#source.files[tensor.file]!.path;
   }
@@ -62,16 +69,20 @@ export class Binder {
     );
   }
 
-  /** Bytes of one row; names the tensor and its type when it cannot be decoded. */
-  #rowBytes(tensor: StoredTensor, cols: number): number {
+  /** Names the tensor and its type when it cannot be decoded. */
+  #dtype(tensor: StoredTensor): Dtype {
     const dtype = DTYPES.get(tensor.dtype);
-    const bytes = dtype && tensorBytes(dtype, 1, cols);
-    if (bytes === undefined) {
-      throw new SurgeError(
-        "data",
-        `${this.#path(tensor)}: tensor ${tensor.name} has ${tensor.dtype}, which is not supported.`,
-      );
-    }
+    if (dtype !== undefined) return dtype;
+    throw new SurgeError(
+      "data",
+      `${this.#path(tensor)}: tensor ${tensor.name} is stored as ${tensor.dtype}, which is not supported.`,
+    );
+  }
+
+  /** Bytes of one row. */
+  #rowBytes(tensor: StoredTensor, cols: number): number {
+    const bytes = tensorBytes(this.#dtype(tensor), 1, cols);
+    if (bytes === undefined) this.#refuseShape(tensor, `rows of ${cols} values in whole blocks of ${tensor.dtype}`);
     return bytes;
   }
 
@@ -79,9 +90,10 @@ export class Binder {
   matrix(place: Place, shape: MatrixShape): void {
     const tensor = this.find(place.names);
     if (tensor === undefined) {
-      this.#missing.push(place.names[0]!);
+      this.#miss(place.names[0]!);
       return;
     }
+    this.#dtype(tensor);
     const flat = (dims: number[]) => dims.filter((dim) => dim !== 1).join(" x ") || "1";
     if (flat(tensor.shape) !== flat([shape.rows, shape.cols])) {
       this.#refuseShape(tensor, flat([shape.rows, shape.cols]));
@@ -157,9 +169,9 @@ export class Binder {
   /** One part of a layer's experts: stacked, fused with its sibling, or one tensor per expert. */
   experts(layer: number, names: ExpertNames, shape: { experts: number; ff: number; hidden: number }): void {
     for (const part of ["gate", "up", "down"] as const) {
-      const place: Place = { role: `expert_${part}`, layer, names: [names[part]] };
+      const place: Place = { role: `expert_${part}`, layer, names: names[part] };
       const [rows, cols] = part === "down" ? [shape.hidden, shape.ff] : [shape.ff, shape.hidden];
-      const stacked = this.find([names[part]]);
+      const stacked = this.find(names[part]);
       const fused = part === "down" ? undefined : this.find([names.gateUp]);
       if (stacked !== undefined) {
         this.#stack(stacked, place, { rows, cols, experts: shape.experts, storedRows: rows, rowOffset: 0 });
@@ -175,6 +187,7 @@ export class Binder {
     place: Place,
     run: { rows: number; cols: number; experts: number; storedRows: number; rowOffset: number },
   ): void {
+    this.#dtype(tensor);
     if (tensor.shape.join() !== [run.experts, run.storedRows, run.cols].join()) {
       this.#refuseShape(tensor, [run.experts, run.storedRows, run.cols].join(" x "));
     }
@@ -187,13 +200,14 @@ export class Binder {
     run: { part: "gate" | "up" | "down"; rows: number; cols: number; experts: number },
   ): void {
     for (let expert = 0; expert < run.experts; expert++) {
-      const name = names.single?.(expert, run.part) ?? names[run.part];
+      const name = names.single?.(expert, run.part) ?? names[run.part][0]!;
       const tensor = this.find([name]);
       if (tensor === undefined) {
-        this.#missing.push(name);
+        this.#miss(name);
         if (names.single === undefined) return;
         continue;
       }
+      this.#dtype(tensor);
       if (tensor.shape.join() !== [run.rows, run.cols].join()) this.#refuseShape(tensor, `${run.rows} x ${run.cols}`);
       this.#add(tensor, place, { ...run, rowOffset: 0, expertFirst: expert, expertCount: 1, storedRows: run.rows });
     }

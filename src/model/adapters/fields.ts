@@ -4,7 +4,12 @@
  */
 import { SurgeError } from "../../base/errors.ts";
 import type { GgufValue } from "../gguf.ts";
+import { quoted } from "../untrusted_text.ts";
 import type { GgufSource, HuggingFaceSource } from "./adapter.ts";
+
+/** Layers and experts that are believed; more would be a damaged file, and loops run over both. */
+export const MOST_LAYERS = 4096;
+export const MOST_EXPERTS = 65536;
 
 export class Fields {
   readonly #get: (key: string) => unknown;
@@ -33,10 +38,10 @@ export class Fields {
     return number;
   }
 
-  /** A whole number from `least` (default 1) to 2^32 - 1. */
-  count(key: string, otherwise?: number, options: { least?: number } = {}): number {
+  /** A whole number from `least` (default 1) to `most` (default 2^32 - 1). */
+  count(key: string, otherwise?: number, options: { least?: number; most?: number } = {}): number {
     const value = this.number(key, otherwise);
-    if (!Number.isInteger(value) || value < (options.least ?? 1) || value > 0xffffffff) {
+    if (!Number.isInteger(value) || value < (options.least ?? 1) || value > (options.most ?? 0xffffffff)) {
       throw new SurgeError("data", `${this.#where}: ${key} is ${value}, which cannot be.`);
     }
     return value;
@@ -46,12 +51,23 @@ export class Fields {
   largestCount(key: string): number {
     const value = this.#get(key);
     if (!Array.isArray(value)) return this.count(key);
-    return new Fields(this.#where, () => Math.max(0, ...value.map(Number))).count(key);
+    const largest = value.reduce((most: number, each) => Math.max(most, Number(each)), 0);
+    return new Fields(this.#where, () => largest).count(key);
   }
 
   flag(key: string, otherwise: boolean): boolean {
     const value = this.#get(key);
     return typeof value === "boolean" ? value : otherwise;
+  }
+
+  /** Fails when the model asks for something its family's code does not do. */
+  refuse(key: string, unsupported: (value: unknown) => boolean): void {
+    if (this.has(key) && unsupported(this.#get(key))) {
+      throw new SurgeError(
+        "data",
+        `${this.#where}: ${key} is ${quoted(this.#get(key))}, which is not supported for this family.`,
+      );
+    }
   }
 
   text(key: string): string | undefined {

@@ -7,8 +7,9 @@
 import { SurgeError } from "../../base/errors.ts";
 import type { ModelConfig } from "../manifest.ts";
 import type { Adapter, GgufSource, HuggingFaceSource, ModelSource } from "./adapter.ts";
+import { quoted } from "../untrusted_text.ts";
 import { Binder, type ExpertNames } from "./binder.ts";
-import { configFields, type Fields, metadataFields } from "./fields.ts";
+import { configFields, type Fields, metadataFields, MOST_EXPERTS, MOST_LAYERS } from "./fields.ts";
 import { ropeOfConfig, ropeOfMetadata } from "./rope.ts";
 
 type LayerKinds = ModelConfig["layerKinds"];
@@ -28,14 +29,29 @@ function kindsOfConfig(config: Fields, layers: number, path: string): LayerKinds
   return types.map((type) => {
     if (type === "linear_attention") return "gdn";
     if (type === "full_attention") return "attention";
-    throw new SurgeError("data", `${path}/config.json: layer type ${type} is not supported.`);
+    throw new SurgeError("data", `${path}/config.json: layer type ${quoted(type)} is not supported.`);
   });
+}
+
+/** Switches of the configuration class that no released model of the families turns. */
+export function refuseVariants(config: Fields): void {
+  config.refuse("attention_bias", (value) => value !== false);
+  config.refuse("hidden_act", (value) => value !== "silu");
+  config.refuse("mlp_only_layers", (value) => !Array.isArray(value) || value.length > 0);
+  config.refuse("use_sliding_window", (value) => value !== false);
+}
+
+/** Whether the output matrix is the embedding: stated by the checkpoint, never guessed from a tensor that is missing. */
+export function outputNames(config: Fields, prefix: string): string[] {
+  const tied = config.flag("tie_word_embeddings", false);
+  return tied ? [`${prefix}embed_tokens.weight`] : ["lm_head.weight", "language_model.lm_head.weight"];
 }
 
 function configOfHuggingFace(source: HuggingFaceSource): ModelConfig {
   const config = configFields(source);
-  const layers = config.count("num_hidden_layers");
+  const layers = config.count("num_hidden_layers", undefined, { most: MOST_LAYERS });
   const headDim = config.count("head_dim", 256);
+  refuseVariants(config);
   return {
     layers,
     hidden: config.count("hidden_size"),
@@ -52,7 +68,7 @@ function configOfHuggingFace(source: HuggingFaceSource): ModelConfig {
     gdnValueDim: config.count("linear_value_head_dim"),
     gdnConv: config.count("linear_conv_kernel_dim", 4),
     gdnHeadOrder: "grouped",
-    experts: config.count("num_experts"),
+    experts: config.count("num_experts", undefined, { most: MOST_EXPERTS }),
     expertsUsed: config.count("num_experts_per_tok"),
     expertFf: config.count("moe_intermediate_size"),
     sharedFf: config.count("shared_expert_intermediate_size"),
@@ -76,7 +92,8 @@ function kindsOfMetadata(meta: Fields, layers: number): LayerKinds {
 
 function configOfGguf(source: GgufSource): ModelConfig {
   const meta = metadataFields(source);
-  const layers = meta.count("block_count") - meta.count("nextn_predict_layers", 0, { least: 0 });
+  const layers = meta.count("block_count", undefined, { most: MOST_LAYERS }) -
+    meta.count("nextn_predict_layers", 0, { least: 0 });
   if (layers < 1) throw new SurgeError("data", `${source.path}: the file holds prediction layers only, no model.`);
   const headDim = meta.count("attention.key_length", 256);
   const valueHeads = meta.count("ssm.time_step_rank");
@@ -97,7 +114,7 @@ function configOfGguf(source: GgufSource): ModelConfig {
     gdnValueDim: Math.trunc(meta.count("ssm.inner_size") / valueHeads),
     gdnConv: meta.count("ssm.conv_kernel", 4),
     gdnHeadOrder: meta.flag("ssm.v_head_reordered", true) ? "tiled" : "grouped",
-    experts: meta.count("expert_count"),
+    experts: meta.count("expert_count", undefined, { most: MOST_EXPERTS }),
     expertsUsed: meta.count("expert_used_count"),
     expertFf: meta.count("expert_feed_forward_length"),
     sharedFf: meta.count("expert_shared_feed_forward_length"),
@@ -117,8 +134,10 @@ interface Names {
   layer: (index: number) => string;
   suffix: Record<string, string[]>;
   experts: (prefix: string) => ExpertNames;
-  /** Zero-centred norms and A_log as trained, against converted ones. */
-  raw: boolean;
+  /** Norms are zero-centred, as trained. */
+  centred: boolean;
+  /** gdn_decay holds A_log, as trained. */
+  logDecay: boolean;
 }
 
 const HUGGING_FACE_SUFFIXES: Names["suffix"] = {
@@ -184,9 +203,10 @@ export function textPrefix(source: ModelSource): string {
 
 export function huggingFaceExperts(prefix: string): ExpertNames {
   return {
-    gate: `${prefix}mlp.experts.gate_proj`,
-    up: `${prefix}mlp.experts.up_proj`,
-    down: `${prefix}mlp.experts.down_proj`,
+    /* switch_mlp is MLX's name. */
+    gate: [`${prefix}mlp.experts.gate_proj`, `${prefix}mlp.switch_mlp.gate_proj.weight`],
+    up: [`${prefix}mlp.experts.up_proj`, `${prefix}mlp.switch_mlp.up_proj.weight`],
+    down: [`${prefix}mlp.experts.down_proj`, `${prefix}mlp.switch_mlp.down_proj.weight`],
     gateUp: `${prefix}mlp.experts.gate_up_proj`,
     single: (expert, part) => `${prefix}mlp.experts.${expert}.${part}_proj.weight`,
   };
@@ -194,9 +214,9 @@ export function huggingFaceExperts(prefix: string): ExpertNames {
 
 export function ggufExperts(prefix: string): ExpertNames {
   return {
-    gate: `${prefix}ffn_gate_exps.weight`,
-    up: `${prefix}ffn_up_exps.weight`,
-    down: `${prefix}ffn_down_exps.weight`,
+    gate: [`${prefix}ffn_gate_exps.weight`],
+    up: [`${prefix}ffn_up_exps.weight`],
+    down: [`${prefix}ffn_down_exps.weight`],
     gateUp: `${prefix}ffn_gate_up_exps.weight`,
   };
 }
@@ -210,23 +230,25 @@ function namesOf(source: ModelSource): Names {
       layer: (index) => `blk.${index}.`,
       suffix: GGUF_SUFFIXES,
       experts: ggufExperts,
-      raw: false,
+      centred: false,
+      logDecay: false,
     };
   }
   const prefix = textPrefix(source);
   return {
     embedding: [`${prefix}embed_tokens.weight`],
     outputNorm: [`${prefix}norm.weight`],
-    output: ["lm_head.weight", "language_model.lm_head.weight", `${prefix}embed_tokens.weight`],
+    output: outputNames(configFields(source), prefix),
     layer: (index) => `${prefix}layers.${index}.`,
     suffix: HUGGING_FACE_SUFFIXES,
     experts: huggingFaceExperts,
-    raw: !isConverted(source, prefix),
+    centred: !isShifted(source, prefix),
+    logDecay: true,
   };
 }
 
-/** MLX exports move the convolution's axes and have added 1 to the norms already. */
-function isConverted(source: ModelSource, prefix: string): boolean {
+/** MLX exports store the convolution as [channels, taps, 1] and have added 1 to the norms already; A_log they leave alone. */
+function isShifted(source: ModelSource, prefix: string): boolean {
   const conv = [...source.tensors.values()].find((t) =>
     t.name.startsWith(prefix) && t.name.endsWith("linear_attn.conv1d.weight")
   );
@@ -240,7 +262,7 @@ function bindLayer(binder: Binder, config: ModelConfig, names: Names, index: num
     layer: index,
     names: names.suffix[role]!.map((suffix) => prefix + suffix),
   });
-  const centred = names.raw ? "add_one" : "none";
+  const centred = names.centred ? "add_one" : "none";
   const { hidden, headDim } = config;
   binder.matrix(place("attn_norm"), { rows: 1, cols: hidden, transform: centred });
   binder.matrix(place("ffn_norm"), { rows: 1, cols: hidden, transform: centred });
@@ -253,7 +275,7 @@ function bindLayer(binder: Binder, config: ModelConfig, names: Names, index: num
     binder.matrix(place("attn_q_norm"), { rows: 1, cols: headDim, transform: centred });
     binder.matrix(place("attn_k_norm"), { rows: 1, cols: headDim, transform: centred });
   } else {
-    bindGdn(binder, config, place, names.raw);
+    bindGdn(binder, config, place, names.logDecay);
   }
   binder.matrix(place("router"), { rows: config.experts, cols: hidden });
   binder.matrix(place("shared_router"), { rows: 1, cols: hidden });
@@ -267,7 +289,7 @@ function bindGdn(
   binder: Binder,
   config: ModelConfig,
   place: (role: Parameters<Binder["matrix"]>[0]["role"]) => Parameters<Binder["matrix"]>[0],
-  raw: boolean,
+  logDecay: boolean,
 ): void {
   const values = config.gdnValueHeads * config.gdnValueDim;
   const channels = 2 * config.gdnKeyHeads * config.gdnKeyDim + values;
@@ -277,7 +299,7 @@ function bindGdn(
   binder.matrix(place("gdn_a"), { rows: config.gdnValueHeads, cols: config.hidden });
   binder.matrix(place("gdn_conv"), { rows: channels, cols: config.gdnConv });
   binder.matrix(place("gdn_dt_bias"), { rows: 1, cols: config.gdnValueHeads });
-  binder.matrix(place("gdn_decay"), { rows: 1, cols: config.gdnValueHeads, transform: raw ? "neg_exp" : "none" });
+  binder.matrix(place("gdn_decay"), { rows: 1, cols: config.gdnValueHeads, transform: logDecay ? "neg_exp" : "none" });
   binder.matrix(place("gdn_norm"), { rows: 1, cols: config.gdnValueDim });
   binder.matrix(place("gdn_out"), { rows: config.hidden, cols: values });
 }
@@ -294,7 +316,7 @@ export const qwen35moe: Adapter = {
   matches: (source) =>
     source.format === "gguf"
       ? source.metadata.get("general.architecture") === "qwen35moe"
-      : /^qwen3_5_moe(_text)?$/.test(String(source.config["model_type"])),
+      : ["qwen3_5_moe", "qwen3_5_moe_text"].includes(source.config["model_type"] as string),
   build(source) {
     const config = source.format === "gguf" ? configOfGguf(source) : configOfHuggingFace(source);
     const names = namesOf(source);
@@ -304,7 +326,7 @@ export const qwen35moe: Adapter = {
       cols: config.hidden,
     });
     binder.matrix({ role: "output", layer: -1, names: names.output }, { rows: config.vocab, cols: config.hidden });
-    const transform = names.raw ? "add_one" : "none";
+    const transform = names.centred ? "add_one" : "none";
     binder.matrix({ role: "output_norm", layer: -1, names: names.outputNorm }, {
       rows: 1,
       cols: config.hidden,

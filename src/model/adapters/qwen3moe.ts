@@ -5,8 +5,15 @@
 import type { ModelConfig } from "../manifest.ts";
 import type { Adapter, GgufSource, HuggingFaceSource, ModelSource } from "./adapter.ts";
 import { Binder } from "./binder.ts";
-import { configFields, metadataFields } from "./fields.ts";
-import { classifyUnused, ggufExperts, huggingFaceExperts, textPrefix } from "./qwen35moe.ts";
+import { configFields, metadataFields, MOST_EXPERTS, MOST_LAYERS } from "./fields.ts";
+import {
+  classifyUnused,
+  ggufExperts,
+  huggingFaceExperts,
+  outputNames,
+  refuseVariants,
+  textPrefix,
+} from "./qwen35moe.ts";
 import { ropeOfConfig, ropeOfMetadata } from "./rope.ts";
 
 const WITHOUT_GDN = {
@@ -20,7 +27,8 @@ const WITHOUT_GDN = {
 
 function configOfHuggingFace(source: HuggingFaceSource): ModelConfig {
   const config = configFields(source);
-  const layers = config.count("num_hidden_layers");
+  const layers = config.count("num_hidden_layers", undefined, { most: MOST_LAYERS });
+  refuseVariants(config);
   const heads = config.count("num_attention_heads");
   const headDim = config.count("head_dim", Math.trunc(config.count("hidden_size") / heads));
   return {
@@ -34,7 +42,7 @@ function configOfHuggingFace(source: HuggingFaceSource): ModelConfig {
     attnGated: false,
     layerKinds: Array.from({ length: layers }, () => "attention" as const),
     ...WITHOUT_GDN,
-    experts: config.count("num_experts"),
+    experts: config.count("num_experts", undefined, { most: MOST_EXPERTS }),
     expertsUsed: config.count("num_experts_per_tok"),
     expertFf: config.count("moe_intermediate_size"),
     sharedFf: 0,
@@ -46,7 +54,7 @@ function configOfHuggingFace(source: HuggingFaceSource): ModelConfig {
 
 function configOfGguf(source: GgufSource): ModelConfig {
   const meta = metadataFields(source);
-  const layers = meta.count("block_count");
+  const layers = meta.count("block_count", undefined, { most: MOST_LAYERS });
   const headDim = meta.count("attention.key_length", 128);
   return {
     layers,
@@ -59,7 +67,7 @@ function configOfGguf(source: GgufSource): ModelConfig {
     attnGated: false,
     layerKinds: Array.from({ length: layers }, () => "attention" as const),
     ...WITHOUT_GDN,
-    experts: meta.count("expert_count"),
+    experts: meta.count("expert_count", undefined, { most: MOST_EXPERTS }),
     expertsUsed: meta.count("expert_used_count"),
     expertFf: meta.count("expert_feed_forward_length"),
     sharedFf: 0,
@@ -118,7 +126,7 @@ export const qwen3moe: Adapter = {
     const prefix = gguf ? "" : textPrefix(source);
     const binder = new Binder(source);
     const embedding = gguf ? "token_embd.weight" : `${prefix}embed_tokens.weight`;
-    const output = [gguf ? "output.weight" : "lm_head.weight", embedding];
+    const output = source.format === "gguf" ? ["output.weight", embedding] : outputNames(configFields(source), prefix);
     binder.matrix({ role: "token_embedding", layer: -1, names: [embedding] }, {
       rows: config.vocab,
       cols: config.hidden,

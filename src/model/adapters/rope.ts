@@ -1,6 +1,7 @@
 /** Rotary embedding settings from config.json (rope_parameters, rope_scaling, or flat) and from GGUF metadata; default and YaRN. */
 import { SurgeError } from "../../base/errors.ts";
 import type { ModelConfig } from "../manifest.ts";
+import { quoted } from "../untrusted_text.ts";
 import { Fields } from "./fields.ts";
 
 type Rope = ModelConfig["rope"];
@@ -20,7 +21,10 @@ function make(
   };
   if (f.kind === "default" || f.kind === "none") return plain;
   if (f.kind !== "yarn") {
-    throw new SurgeError("data", `${f.where}: rope scaling of type ${f.kind} is not supported (default and yarn are).`);
+    throw new SurgeError(
+      "data",
+      `${f.where}: rope scaling of type ${quoted(f.kind)} is not supported (default and yarn are).`,
+    );
   }
   const factor = f.scaling.number(f.keys["factor"]!);
   return {
