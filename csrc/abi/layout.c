@@ -92,6 +92,7 @@ static const abi_field SURGE_MODEL_DESC[] = {
     FIELD(surge_model_desc, "f32", rope_beta_slow),
     FIELD(surge_model_desc, "f32", rope_attn_factor),
     FIELD(surge_model_desc, "u32", layer_kind_count),
+    FIELD(surge_model_desc, "u32", reserved),
     FIELD(surge_model_desc, "u64", layer_kinds),
 };
 

@@ -134,7 +134,7 @@ typedef struct surge_model_desc {
   uint32_t norm_topk; /* renormalise the chosen probabilities */
   uint32_t rope_kind, rope_original_context;
   float rms_eps, rope_theta, rope_factor, rope_beta_fast, rope_beta_slow, rope_attn_factor;
-  uint32_t layer_kind_count;
+  uint32_t layer_kind_count, reserved;
   uint64_t layer_kinds; /* const uint8_t *, surge_layer_kind per layer */
 } surge_model_desc;
 
