@@ -1,0 +1,181 @@
+/**
+ * The chat in a real pseudo-terminal: wide characters, paste, Ctrl-C in an answer, resize, commands, leaving. Breaks when keys are
+ * misread, the screen is drawn wrong, or the session does not survive an interruption.
+ */
+import { afterEach, expect, test } from "bun:test";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const ROOT = join(import.meta.dir, "../..");
+const WAIT_MS = 20_000;
+
+class Session {
+  readonly folder = mkdtempSync(join(tmpdir(), "repl-"));
+  readonly process: Bun.Subprocess;
+  screen = "";
+  #seen = 0;
+  #wake: () => void = () => {};
+
+  constructor(args: string[] = []) {
+    this.process = Bun.spawn([process.execPath, "src/main.ts", "chat", "demo", "--temp", "0", "--no-think", ...args], {
+      cwd: ROOT,
+      env: { PATH: process.env["PATH"] ?? "", TERM: "xterm", XDG_STATE_HOME: this.folder },
+      terminal: {
+        cols: 60,
+        rows: 24,
+        data: (_terminal, data) => {
+          this.screen += Buffer.from(data).toString("utf8");
+          this.#wake();
+        },
+      },
+    });
+  }
+
+  /** Without escape sequences; the terminal adds a carriage return of its own to a line's end. */
+  get text(): string {
+    return Bun.stripANSI(this.screen).replace(/\r+\n/g, "\n");
+  }
+
+  /** Waits until the text comes after what was waited for before. */
+  async until(text: string): Promise<void> {
+    const deadline = Date.now() + WAIT_MS;
+    for (;;) {
+      const at = this.text.indexOf(text, this.#seen);
+      if (at >= 0) {
+        this.#seen = at + text.length;
+        return;
+      }
+      const left = deadline - Date.now();
+      if (left <= 0) throw new Error(`"${text}" never came; the screen holds: ${this.text.slice(-400)}`);
+      await Promise.race([new Promise<void>((resolve) => this.#wake = resolve), Bun.sleep(Math.min(left, 200))]);
+    }
+  }
+
+  type(text: string): void {
+    this.process.terminal!.write(text);
+  }
+
+  async leave(): Promise<number> {
+    this.type("\x04");
+    return await this.process.exited;
+  }
+}
+
+let session: Session | undefined;
+
+afterEach(() => {
+  session?.process.kill("SIGKILL");
+  if (session !== undefined) rmSync(session.folder, { recursive: true, force: true });
+  session = undefined;
+});
+
+async function started(args: string[] = []): Promise<Session> {
+  session = new Session(args);
+  await session.until("> ");
+  return session;
+}
+
+test("asks, answers, tells the rate, leaves with 0 and gives the terminal back", async () => {
+  const chat = await started();
+  chat.type("What is the capital of France?\r");
+  await chat.until("The capital of France is Paris.");
+  await chat.until("tok/s]");
+  await chat.until("> ");
+  expect(await chat.leave()).toBe(0);
+  expect(chat.screen).toContain("\x1b[?2004l");
+  expect(readFileSync(join(chat.folder, "surge/history.json"), "utf8")).toContain("capital of France");
+});
+
+test("wide characters are edited whole", async () => {
+  const chat = await started();
+  chat.type("/system 你好世界");
+  await chat.until("你好世界");
+  chat.type("\x1b[D\x7f\r");
+  await chat.until("System prompt set");
+  chat.type("/system\r");
+  await chat.until("你好界");
+});
+
+test("an emoji of several code points goes with one backspace", async () => {
+  const chat = await started();
+  chat.type("/system a👨‍👩‍👧b\x1b[D\x7f\r");
+  await chat.until("System prompt set");
+  chat.type("/system\r");
+  await chat.until("\nab");
+});
+
+test("Ctrl-C in an answer stops it and keeps the session", async () => {
+  const chat = await started();
+  chat.type("Count from 1 to 200.\r");
+  await chat.until("1, 2");
+  chat.type("\x03");
+  await chat.until("stopped]");
+  await chat.until("> ");
+  chat.type("What is the capital of Italy?\r");
+  await chat.until("Rome");
+});
+
+test("a paste of many lines is one message", async () => {
+  const chat = await started();
+  chat.type("\x1b[200~/system one\rtwo\r\nthree\x1b[201~\r");
+  await chat.until("System prompt set");
+  chat.type("/system\r");
+  await chat.until("one\ntwo\nthree");
+});
+
+test("a line that ends in a backslash goes on", async () => {
+  const chat = await started();
+  chat.type("/system one\\\rtwo\r");
+  await chat.until("System prompt set");
+  chat.type("/system\r");
+  await chat.until("one\ntwo");
+});
+
+test("after a resize the line is drawn for the new width", async () => {
+  const chat = await started();
+  chat.type("a".repeat(50));
+  await chat.until("a".repeat(50));
+  chat.process.terminal!.resize(30, 24);
+  await chat.until(`> ${"a".repeat(27)}\n${"a".repeat(23)}`);
+});
+
+test("save, clear, load, regen, set, stats and an unknown command", async () => {
+  const chat = await started();
+  const file = join(chat.folder, "chat.json");
+  chat.type("What is the capital of Spain?\r");
+  await chat.until("Madrid");
+  await chat.until("> ");
+  chat.type(`/save ${file}\r`);
+  await chat.until("Saved 2 messages");
+  expect(existsSync(file)).toBe(true);
+  chat.type("/clear\r");
+  await chat.until("forgotten");
+  chat.type("/regen\r");
+  await chat.until("no message to answer");
+  chat.type(`/load ${file}\r`);
+  await chat.until("Loaded 2 messages");
+  chat.type("/regen\r");
+  await chat.until("Madrid");
+  await chat.until("> ");
+  chat.type("/set temperature 0.5\r");
+  await chat.until("temperature = 0.5");
+  chat.type("/set temperature hot\r");
+  await chat.until("takes a number");
+  chat.type("/stats\r");
+  await chat.until("context");
+  chat.type("/nonsense\r");
+  await chat.until("no command /nonsense");
+  chat.type("/exit\r");
+  expect(await chat.process.exited).toBe(0);
+});
+
+test("thinking is shown and kept apart", async () => {
+  const chat = await started();
+  chat.type("/think\r");
+  await chat.until("thinks");
+  chat.type("What is the internet domain of Colombia?\r");
+  await chat.until("Its domain is .co.");
+  await chat.until("The domain of Colombia is .co.");
+  expect(chat.screen).toContain("\x1b[2mThe");
+});
