@@ -1,10 +1,19 @@
 /** `surge tokenize`: what a text becomes for the model. */
 import { EXIT, SurgeError } from "../base/errors.ts";
 import { loadModelText } from "../engine/conversation.ts";
+import type { Tokenizer } from "../text/tokenizer.ts";
 import type { Command } from "./command.ts";
 import { MODEL_FLAG } from "./flags.ts";
 import { manifestOf } from "./session.ts";
 import { readStandardInput, writeOut } from "./stdio.ts";
+
+/** A token's text; bytes that are no whole character as \xE4. */
+function shown(tokenizer: Tokenizer, id: number): string {
+  const text = tokenizer.decode([id]);
+  const bytes = tokenizer.bytes(id);
+  if (Buffer.from(text).equals(bytes)) return JSON.stringify(text);
+  return `"${[...bytes].map((byte) => `\\x${byte.toString(16).toUpperCase().padStart(2, "0")}`).join("")}"`;
+}
 
 export const tokenize: Command = {
   name: "tokenize",
@@ -23,10 +32,10 @@ export const tokenize: Command = {
     const text = words.length > 0 ? words.join(" ") : await readStandardInput();
     const { tokenizer } = loadModelText(manifestOf(model));
     const ids = tokenizer.encode(text, args.toggle("special") ? "all" : "none");
-    const rows = ids.map((id) => ({ id, text: tokenizer.decode([id]) }));
-    if (args.toggle("json")) await writeOut(`${JSON.stringify(rows)}\n`);
-    else if (args.toggle("ids")) await writeOut(`${ids.join(",")}\n`);
-    else await writeOut(rows.map((row) => `${String(row.id).padStart(7)}  ${JSON.stringify(row.text)}\n`).join(""));
+    if (args.toggle("json")) {
+      await writeOut(`${JSON.stringify(ids.map((id) => ({ id, text: tokenizer.decode([id]) })))}\n`);
+    } else if (args.toggle("ids")) await writeOut(`${ids.join(",")}\n`);
+    else await writeOut(ids.map((id) => `${String(id).padStart(7)}  ${shown(tokenizer, id)}\n`).join(""));
     return EXIT.ok;
   },
 };

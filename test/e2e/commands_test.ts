@@ -1,0 +1,172 @@
+/** Every command as a person runs it: what goes to which stream, and the exit code that scripts rely on. */
+import { describe, expect, test } from "bun:test";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const ROOT = join(import.meta.dir, "../..");
+
+interface Ran {
+  code: number;
+  out: string;
+  err: string;
+}
+
+function surge(args: string[], options: { input?: string } = {}): Ran {
+  const ran = Bun.spawnSync([process.execPath, "src/main.ts", ...args], {
+    cwd: ROOT,
+    stdin: Buffer.from(options.input ?? ""),
+  });
+  return { code: ran.exitCode, out: ran.stdout.toString(), err: ran.stderr.toString() };
+}
+
+function inFolder(use: (folder: string) => void): void {
+  const folder = mkdtempSync(join(tmpdir(), "commands-"));
+  try {
+    use(folder);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+const QUESTION = "What is the capital of France?";
+const ANSWER = "The capital of France is Paris.\n";
+const PLAIN = ["--temp", "0", "--no-think"];
+
+describe("run", () => {
+  test("the answer alone is on standard output", () => {
+    expect(surge(["run", "demo", QUESTION, ...PLAIN])).toEqual({ code: 0, out: ANSWER, err: "" });
+  });
+
+  test("thinking does not reach standard output", () => {
+    expect(surge(["run", "demo", QUESTION, "--temp", "0", "--think"]).out).toBe(ANSWER);
+  });
+
+  test("standard input is the prompt, or comes before it", () => {
+    expect(surge(["run", "demo", ...PLAIN], { input: QUESTION }).out).toBe(ANSWER);
+    expect(surge(["run", "-m", "demo", ...PLAIN], { input: QUESTION }).out).toBe(ANSWER);
+    expect(surge(["run", "demo", "Which one?", ...PLAIN], { input: QUESTION }).code).toBe(0);
+  });
+
+  test("chat without a terminal answers standard input", () => {
+    expect(surge(["chat", ...PLAIN], { input: QUESTION })).toEqual({ code: 0, out: ANSWER, err: "" });
+  });
+
+  test("the same seed gives the same text", () => {
+    const ask = (seed: string) =>
+      surge(["run", "demo", "Hello!", "--temp", "1.5", "--top-p", "1", "--top-k", "0", "--seed", seed]).out;
+    expect(ask("11")).toBe(ask("11"));
+  });
+
+  test("an answer that is cut off says so on standard error", () => {
+    const ran = surge(["run", "demo", QUESTION, ...PLAIN, "-n", "2"]);
+    expect(ran.code).toBe(0);
+    expect(ran.out).toBe("The capital\n");
+    expect(ran.err).toContain("cut off");
+  });
+
+  test("a stop string ends the answer and is not shown", () => {
+    expect(surge(["run", "demo", QUESTION, ...PLAIN, "--stop", " is"]).out).toBe("The capital of France\n");
+  });
+
+  test("a prompt longer than the context is refused with both counts", () => {
+    const ran = surge(["run", "demo", QUESTION, ...PLAIN, "-c", "8"]);
+    expect(ran.code).toBe(64);
+    expect(ran.out).toBe("");
+    expect(ran.err).toMatch(/^surge: .*\d+ tokens.* 8\b.*\.\n$/);
+  });
+
+  test("a reader that leaves early is no failure", () => {
+    const ran = Bun.spawnSync(["sh", "-c", `"$0" src/main.ts info demo --json | head -c1; exit 0`, process.execPath], {
+      cwd: ROOT,
+    });
+    expect(ran.stdout.toString()).toBe("{");
+    expect(ran.stderr.toString()).toBe("");
+  });
+
+  test("an interrupt ends with 130", async () => {
+    const child = Bun.spawn([process.execPath, "src/main.ts", "run", "demo", "Count from 1 to 200.", ...PLAIN], {
+      cwd: ROOT,
+      stdin: "ignore",
+      stdout: "pipe",
+      stderr: "pipe",
+    });
+    const reader = child.stdout.getReader();
+    await reader.read();
+    child.kill("SIGINT");
+    for (let next = await reader.read(); !next.done; next = await reader.read());
+    expect(await child.exited).toBe(130);
+  });
+});
+
+describe("mistakes are one sentence and a code", () => {
+  test.each<[string, string[], number, RegExp]>([
+    ["no such command", ["rnu"], 64, /Did you mean run\?/],
+    ["no such flag", ["run", "demo", "x", "--temprature", "1"], 64, /Did you mean --temperature\?/],
+    ["a value out of range", ["run", "demo", "x", "--top-p", "2"], 64, /--top-p takes a number from/],
+    ["a value that is no number", ["run", "demo", "x", "-t", "many"], 64, /--threads takes a whole number/],
+    ["no prompt", ["run", "demo"], 64, /needs a prompt/],
+    ["no such file", ["run", "nowhere.gguf", "x"], 66, /nowhere\.gguf is not there/],
+    ["not a model", ["run", "README.md", "x"], 65, /README\.md is not a GGUF file/],
+    ["a context beyond the model's", ["run", "demo", "x", "-c", "5000"], 64, /5000.*4096/],
+    [
+      "a token id beyond the vocabulary",
+      ["logits", "demo", "--tokens", "1,4096", "-o", "/dev/null"],
+      65,
+      /"4096" is not a token id below 4096/,
+    ],
+    ["an output that cannot be written", ["logits", "demo", "--tokens", "1", "-o", "/nowhere/x.f32"], 66, /nowhere/],
+  ])("%s", (_what, args, code, message) => {
+    const ran = surge(args);
+    expect(ran.err).toMatch(message);
+    expect(ran.err).toMatch(/^surge: [^\n]+\n$/);
+    expect([ran.code, ran.out]).toEqual([code, ""]);
+  });
+});
+
+describe("the other commands", () => {
+  test("logits writes rows of the vocabulary; the last row is what one row alone is", () =>
+    inFolder((folder) => {
+      const [one, all] = [join(folder, "one.f32"), join(folder, "all.f32")];
+      const ids = join(folder, "ids.txt");
+      writeFileSync(ids, "5 6\n7,8");
+      expect(surge(["logits", "demo", "--tokens", "5,6,7,8", "-o", one]).code).toBe(0);
+      expect(surge(["logits", "demo", "--tokens", ids, "-o", all, "--all"]).code).toBe(0);
+      const rows = readFileSync(all);
+      expect(rows.length).toBe(4 * 4096 * 4);
+      expect(rows.subarray(3 * 4096 * 4).equals(readFileSync(one))).toBe(true);
+    }));
+
+  test("tokenize: table, ids, json, standard input, special tokens", () => {
+    expect(surge(["tokenize", "demo", "hello", "--ids"]).out).toMatch(/^[\d,]+\n$/);
+    expect(surge(["tokenize", "demo", "世"]).out).toContain("\\xE4");
+    const rows = JSON.parse(surge(["tokenize", "demo", "--json"], { input: "hello world" }).out) as Array<
+      { text: string }
+    >;
+    expect(rows.map((row) => row.text).join("")).toBe("hello world");
+    expect(surge(["tokenize", "demo", "<|im_end|>", "--ids", "--special"]).out).toBe("4089\n");
+    expect(surge(["tokenize", "demo", "<|im_end|>", "--ids"]).out).not.toBe("4089\n");
+  });
+
+  test("info --json", () => {
+    const facts = JSON.parse(surge(["info", "demo", "--json"]).out) as {
+      model: Record<string, unknown>;
+      machine: Record<string, unknown>;
+    };
+    expect(facts.model).toMatchObject({
+      family: "qwen35moe",
+      parameters: 16547416,
+      context: 4096,
+      ignored_tensors: { mtp: 20 },
+    });
+    expect(facts.machine["cores"]).toBeGreaterThan(0);
+  });
+
+  test("version, notices, help", () => {
+    expect(surge(["version"]).out).toMatch(/^surge \d+\.\d+\.\d+\n$/);
+    expect(surge(["version", "--licenses"]).out).toContain("The ggml authors");
+    expect(surge(["help", "run"]).out).toContain("--temperature, --temp X");
+    expect(surge(["logits", "--help"]).out).toContain("usage: surge logits");
+    expect(surge([]).out).toContain("usage: surge COMMAND");
+  });
+});
