@@ -59,6 +59,14 @@ describe("corrections of the template library", () => {
     ["{{ x == {'a': [1]} }}", "true", { x: { a: [1] } }],
     ["{{ 1 == '1' }}", "false", {}],
     ["{{ missing == none }}", "false", {}],
+    ["{{ -7 % 3 }}", "2", {}],
+    ["{{ d is iterable }}{{ d is not iterable }}", "truefalse", { d: { a: 1 } }],
+    ["{{ t is number }}", "true", { t: true }],
+    ["{{ 'hELLO wORLD'|capitalize }}{{ 'hello wORLD'|title }}", "Hello worldHello World", {}],
+    ["{{ s|length }}", "2", { s: "😀a" }],
+    ["{{ s|trim|length }}", "2", { s: "\ufeffa" }],
+    ["{{ s|trim|length }}", "1", { s: "\x85a\x1c" }],
+    ["{{ l|join(',', attribute='g') }}", "p,q", { l: [{ g: "p" }, { g: "q" }] }],
   ];
   test.each(CASES)("%s", (source, expected, context) => expect(render(source, context)).toBe(expected));
   test.each(CASES)("the library still needs it: %s", (source, expected, context) => {
