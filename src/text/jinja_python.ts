@@ -124,6 +124,23 @@ function filtered(
   return new StringValue(change(operand.value as string));
 }
 
+/** text.startswith(prefix, start): the library ignores the start. */
+function startsWithCall(evaluator: Evaluator, node: Node, environment: unknown): Value | undefined {
+  const callee = node["callee"] as Node;
+  const args = node["args"] as Node[];
+  if (
+    callee.type !== "MemberExpression" || (callee["property"] as { value?: string }).value !== "startswith" ||
+    args.length !== 2
+  ) return undefined;
+  const object = evaluator.evaluate(callee["object"] as Node, environment);
+  const [prefix, start] = args.map((each) => evaluator.evaluate(each, environment).value) as [string, number];
+  if (object.type !== "StringValue") return undefined;
+  const all = [...object.value as string];
+  const result = evaluator.evaluateCallExpression({ ...node, args: args.slice(0, 1) }, environment);
+  result.value = all.slice(start).join("").startsWith(prefix);
+  return result;
+}
+
 /** Tests that Python answers otherwise. */
 function isTrue(test: string, type: string): boolean {
   return (test === "iterable" && type === "ObjectValue") || (test === "number" && type === "BooleanValue");
@@ -139,7 +156,8 @@ export function correctJinja(): void {
   const call = prototype.evaluateCallExpression;
   const binary = prototype.evaluateBinaryExpression;
   prototype.evaluateCallExpression = function (this: Evaluator, node, environment) {
-    return stripCall(this, node, environment) ?? call.call(this, node, environment);
+    return stripCall(this, node, environment) ?? startsWithCall(this, node, environment) ??
+      call.call(this, node, environment);
   };
   prototype.evaluateBinaryExpression = function (this: Evaluator, node, environment) {
     const operator = (node["operator"] as { value: string }).value;

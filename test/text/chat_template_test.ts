@@ -60,6 +60,7 @@ describe("corrections of the template library", () => {
     ["{{ 1 == '1' }}", "false", {}],
     ["{{ missing == none }}", "false", {}],
     ["{{ -7 % 3 }}", "2", {}],
+    ["{{ s.startswith('ello', 1) }}", "true", { s: "hello" }],
     ["{{ d is iterable }}{{ d is not iterable }}", "truefalse", { d: { a: 1 } }],
     ["{{ t is number }}", "true", { t: true }],
     ["{{ 'hELLO wORLD'|capitalize }}{{ 'hello wORLD'|title }}", "Hello worldHello World", {}],
