@@ -7,7 +7,7 @@ import { writeOut } from "./cli/stdio.ts";
 import { ENGINE_CHILD_COMMAND } from "./engine/client.ts";
 
 async function help(name: string | undefined): Promise<number> {
-  if (name === undefined) {
+  if (name === undefined || name === "help") {
     await writeOut(overview(COMMANDS));
     return EXIT.ok;
   }

@@ -109,6 +109,12 @@ function checkNumber(flag: Flag, text: string): number {
   return value;
 }
 
+/** parseArgs gives "" for a flag without a value; only a text may be meant to be empty, as in --system "". */
+function isMissing(value: unknown, flag: Flag, words: string[]): boolean {
+  if (flag.kind === "texts") return ((value as string[] | undefined) ?? []).includes("");
+  return value === "" && !(flag.kind === "text" && words.some((word) => word === "" || word.endsWith("=")));
+}
+
 export function parseFlags(words: string[], flags: Flag[]): Parsed {
   const names = flags.flatMap((flag) => [flag.name, ...flag.alias ?? []]);
   const switches = flags.filter((flag) => flag.kind === "switch" || flag.kind === "toggle");
@@ -129,8 +135,11 @@ export function parseFlags(words: string[], flags: Flag[]): Parsed {
   const numbers = new Map<string, number>();
   for (const flag of flags) {
     const value = args[flag.name];
-    if (flag.kind !== "switch" && flag.kind !== "toggle" && value === "" && !words.some((word) => word.endsWith("="))) {
-      if (flag.kind !== "text" || !words.includes("")) throw new SurgeError("usage", `--${flag.name} needs a value.`);
+    if (isMissing(value, flag, words)) {
+      throw new SurgeError(
+        "usage",
+        `--${flag.name} needs a value; one that begins with "-" is given as --${flag.name}=VALUE.`,
+      );
     }
     if ((flag.kind === "number" || flag.kind === "integer") && value !== undefined) {
       numbers.set(flag.name, checkNumber(flag, value as string));

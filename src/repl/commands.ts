@@ -1,5 +1,5 @@
 /** The slash commands of the chat: what each does to the session. They answer with text to show; failures are sentences, too. */
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { z } from "zod";
 import { messageOf, SurgeError } from "../base/errors.ts";
 import { formatBytes, perSecond } from "../base/units.ts";
@@ -42,7 +42,7 @@ const HELP = `/system [TEXT]    show or set the system prompt (starts anew)
 /think, /nothink  let the model think before it answers, or not
 /set [KEY VALUE]  show or change a setting: ${Object.keys(SETTABLE).join(", ")}
 /stats            numbers of the last answer
-/regen            answer the last message again
+/regen            answer the last message again, with the next seed
 /clear            forget the conversation
 /save FILE, /load FILE
 /exit             leave (also Ctrl-D)
@@ -61,7 +61,7 @@ const Saved = z.object({
 });
 
 function setValue(session: ChatSession, key: string, text: string): CommandResult {
-  const entry = SETTABLE[key];
+  const entry = Object.hasOwn(SETTABLE, key) ? SETTABLE[key] : undefined;
   if (entry === undefined) return { show: `There is no setting "${key}"; /help lists them.` };
   const value = Number(text);
   if (
@@ -108,18 +108,36 @@ function longStats(session: ChatSession): string {
   ].join("\n");
 }
 
+/** Runs a file operation; its failure becomes a sentence that names the file. */
+function withFile<T>(path: string, use: () => T): T {
+  try {
+    return use();
+  } catch (thrown) {
+    if (thrown instanceof SurgeError) throw thrown;
+    if (thrown instanceof SyntaxError) throw new SurgeError("data", `${path} is not a saved chat.`);
+    const code = (thrown as NodeJS.ErrnoException).code;
+    if (code === "ENOENT") throw new SurgeError("missing", `${path} is not there.`);
+    throw new SurgeError("missing", `${path} cannot be used: ${code ?? messageOf(thrown)}.`);
+  }
+}
+
 function save(session: ChatSession, path: string): CommandResult {
   if (path === "") return { show: "/save needs a file name." };
   const document = { schema: "surge.chat/1", system: session.system, messages: session.messages };
-  writeFileSync(path, `${JSON.stringify(document, null, 2)}\n`, { mode: 0o600 });
+  withFile(path, () => writeFileSync(path, `${JSON.stringify(document, null, 2)}\n`, { mode: 0o600 }));
   return { show: `Saved ${session.messages.length} messages to ${path}.` };
+}
+
+function readSaved(path: string): unknown {
+  const facts = statSync(path);
+  if (!facts.isFile()) throw new SurgeError("data", `${path} is not a file.`);
+  if (facts.size > SAVE_LIMIT_BYTES) throw new SurgeError("data", `${path} is too large.`);
+  return JSON.parse(readFileSync(path, "utf8"));
 }
 
 function load(session: ChatSession, path: string): CommandResult {
   if (path === "") return { show: "/load needs a file name." };
-  const text = readFileSync(path, "utf8");
-  if (text.length > SAVE_LIMIT_BYTES) throw new SurgeError("data", `${path} is too large.`);
-  const parsed = Saved.safeParse(JSON.parse(text));
+  const parsed = Saved.safeParse(withFile(path, () => readSaved(path)));
   if (!parsed.success) throw new SurgeError("data", `${path} is not a saved chat.`);
   session.system = parsed.data.system;
   session.messages = parsed.data.messages as ChatMessage[];

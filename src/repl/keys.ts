@@ -125,7 +125,8 @@ export class KeyDecoder {
       const name = SEQUENCES[sequence[1]!];
       return name === undefined ? null : { kind: "key", name };
     }
-    if (/^.(\[[0-9;?]*|O)$/.test(this.#text) && this.#text.length < 32) return undefined;
+    /* A read may end anywhere in a sequence, also right behind its ESC. */
+    if (/^.(\[[0-9;?]*|O)?$/.test(this.#text) && this.#text.length < 32) return undefined;
     const alt = ALT[this.#text[1] ?? ""];
     this.#text = this.#text.slice(alt === undefined ? 1 : 2);
     return alt === undefined ? null : { kind: "key", name: alt };

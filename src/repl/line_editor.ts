@@ -58,7 +58,7 @@ export class LineEditor {
 
   handle(key: Key): EditorEvent {
     if (key.kind !== "key") {
-      this.#insert(key.kind === "paste" ? printable(key.text).replaceAll("\t", "    ") : key.text);
+      this.#insert(printable(key.text).replaceAll("\t", "    "));
       return "changed";
     }
     switch (key.name) {

@@ -67,6 +67,7 @@ class Repl {
   }
 
   #receive(key: Key): void {
+    if (this.#closed) return;
     if (this.#answer !== undefined) {
       if (key.kind === "key" && key.name === "interrupt") this.#answer.abort();
       else if (this.#waiting.length < TYPE_AHEAD_MAX) this.#waiting.push(key);
@@ -99,6 +100,9 @@ class Repl {
     if (result === "exit") return this.#close();
     if (result === "regenerate") {
       while (this.#session.messages.at(-1)?.role !== "user") this.#session.messages.pop();
+      /* The same seed would give the same answer. */
+      const { sampler } = this.#session.settings;
+      sampler.seed = sampler.seed >= Number.MAX_SAFE_INTEGER ? 0 : sampler.seed + 1;
       return void this.#respond();
     }
     this.#terminal.write(`${printable(result.show)}\n\n`);

@@ -7,6 +7,7 @@ import type { Layout } from "./line_editor.ts";
 
 const PASTE_ON = "\x1b[?2004h";
 const PASTE_OFF = "\x1b[?2004l";
+const END_SIGNALS = ["SIGTERM", "SIGHUP"] as const;
 
 export class Terminal {
   readonly #decoder = new KeyDecoder();
@@ -24,6 +25,7 @@ export class Terminal {
     process.stdin.on("end", this.#onEnd);
     process.stdout.on("resize", handlers.onResize);
     process.on("exit", this.#restore);
+    for (const signal of END_SIGNALS) process.on(signal, this.#onEnd);
     process.stdout.write(PASTE_ON);
   }
 
@@ -45,7 +47,14 @@ export class Terminal {
     process.stdout.write(text.replace(/\r?\n/g, "\r\n"));
   }
 
+  /** Draws the editor; of a text taller than the screen the rows around the cursor. */
   draw(layout: Layout): void {
+    const height = Math.max(2, process.stdout.rows || 24);
+    const first = Math.max(0, layout.row - height + 1);
+    this.#paint({ ...layout, lines: layout.lines.slice(first, first + height), row: layout.row - first });
+  }
+
+  #paint(layout: Layout): void {
     const up = layout.lines.length - 1 - layout.row;
     const back = `${up > 0 ? `\x1b[${up}A` : ""}\r${layout.column > 0 ? `\x1b[${layout.column}C` : ""}`;
     process.stdout.write(`${this.#home()}\x1b[J${layout.lines.join("\r\n")}${back}`);
@@ -55,7 +64,7 @@ export class Terminal {
 
   /** The editor's text stays on the screen; writing goes on below it. */
   leave(layout: Layout): void {
-    this.draw({ ...layout, row: layout.lines.length - 1 });
+    this.#paint({ ...layout, row: layout.lines.length - 1 });
     process.stdout.write("\r\n");
     this.#drawn = false;
     this.#cursorRow = 0;
@@ -68,6 +77,7 @@ export class Terminal {
   close(): void {
     this.#restore();
     process.off("exit", this.#restore);
+    for (const signal of END_SIGNALS) process.off(signal, this.#onEnd);
     process.stdin.off("data", this.#receive);
     process.stdin.off("end", this.#onEnd);
     process.stdin.pause();

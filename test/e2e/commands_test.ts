@@ -76,12 +76,19 @@ describe("run", () => {
     expect(ran.err).toMatch(/^surge: .*\d+ tokens.* 8\b.*\.\n$/);
   });
 
-  test("a reader that leaves early is no failure", () => {
-    const ran = Bun.spawnSync(["sh", "-c", `"$0" src/main.ts info demo --json | head -c1; exit 0`, process.execPath], {
-      cwd: ROOT,
-    });
-    expect(ran.stdout.toString()).toBe("{");
-    expect(ran.stderr.toString()).toBe("");
+  test("a context that fills up ends the answer there", () => {
+    const ran = surge(["run", "demo", "Count from 1 to 200.", ...PLAIN, "-c", "64"]);
+    expect(ran.out).toMatch(/^1, 2[^.]*\n$/);
+    expect([ran.code, ran.err]).toEqual([0, "surge: the answer was cut off at its greatest length.\n"]);
+  });
+
+  test.each([
+    ['run demo "Count from 1 to 200." --temp 0 --no-think', "1"],
+    ["info demo --json", "{"],
+  ])("a reader that leaves early is no failure: %s", (words, first) => {
+    const script = `{ "$0" src/main.ts ${words} </dev/null; echo $? >&2; } | head -c1`;
+    const ran = Bun.spawnSync(["sh", "-c", script, process.execPath], { cwd: ROOT });
+    expect([ran.stdout.toString(), ran.stderr.toString()]).toEqual([first, "0\n"]);
   });
 
   test("an interrupt ends with 130", async () => {
@@ -105,6 +112,13 @@ describe("mistakes are one sentence and a code", () => {
     ["no such flag", ["run", "demo", "x", "--temprature", "1"], 64, /Did you mean --temperature\?/],
     ["a value out of range", ["run", "demo", "x", "--top-p", "2"], 64, /--top-p takes a number from/],
     ["a value that is no number", ["run", "demo", "x", "-t", "many"], 64, /--threads takes a whole number/],
+    ["a flag without a value", ["run", "demo", "x", "--stop", "--think"], 64, /--stop needs a value/],
+    ["an unknown precision", ["run", "demo", "x", "--kv", "f8"], 64, /--kv takes f16 or f32/],
+    ["no model", ["run"], 64, /needs a model/],
+    ["chat without terminal and text", ["chat"], 64, /needs a terminal/],
+    ["logits without tokens", ["logits", "demo", "-o", "/dev/null"], 64, /surge logits MODEL --tokens/],
+    ["token ids from nowhere", ["logits", "demo", "--tokens", "nowhere.txt", "-o", "/dev/null"], 66, /nowhere\.txt/],
+    ["help for no command", ["help", "runn"], 64, /Did you mean run\?/],
     ["no prompt", ["run", "demo"], 64, /needs a prompt/],
     ["no such file", ["run", "nowhere.gguf", "x"], 66, /nowhere\.gguf is not there/],
     ["not a model", ["run", "README.md", "x"], 65, /README\.md is not a GGUF file/],
@@ -167,6 +181,7 @@ describe("the other commands", () => {
     expect(surge(["version", "--licenses"]).out).toContain("The ggml authors");
     expect(surge(["help", "run"]).out).toContain("--temperature, --temp X");
     expect(surge(["logits", "--help"]).out).toContain("usage: surge logits");
+    expect(surge(["help", "help"]).out).toContain("usage: surge COMMAND");
     expect(surge([]).out).toContain("usage: surge COMMAND");
   });
 });

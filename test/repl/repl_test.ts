@@ -170,6 +170,43 @@ test("save, clear, load, regen, set, stats and an unknown command", async () => 
   expect(await chat.process.exited).toBe(0);
 });
 
+test("a text taller than the screen is drawn around the cursor and sent whole", async () => {
+  const chat = await started();
+  const lines = Array.from({ length: 40 }, (_, i) => `line${i}`);
+  chat.type(`\x1b[200~/system ${lines.join("\n")}\x1b[201~`);
+  await chat.until("line39");
+  expect(chat.text).not.toContain("line0\n");
+  chat.type("\r");
+  await chat.until("System prompt set");
+  chat.type("/system\r");
+  await chat.until(lines.join("\n"));
+});
+
+test("what was typed behind /exit is not sent", async () => {
+  const chat = await started();
+  chat.type("What is the capital of France?\r/exit\rWhat is the capital of Italy?\r");
+  expect(await chat.process.exited).toBe(0);
+  expect(chat.text).toContain("Paris");
+  expect(chat.text).not.toContain("Rome");
+});
+
+test("answering again takes another seed", async () => {
+  const chat = await started(["--seed", "7"]);
+  chat.type("What is the capital of Spain?\r");
+  await chat.until("tok/s]");
+  chat.type("/regen\r");
+  await chat.until("tok/s]");
+  chat.type("/stats\r");
+  await chat.until("seed     8");
+});
+
+test("a signal to end gives the terminal back", async () => {
+  const chat = await started();
+  chat.process.kill("SIGTERM");
+  expect(await chat.process.exited).toBe(0);
+  expect(chat.screen).toContain("\x1b[?2004l");
+});
+
 test("thinking is shown and kept apart", async () => {
   const chat = await started();
   chat.type("/think\r");

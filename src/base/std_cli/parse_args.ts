@@ -50,8 +50,9 @@ class Parser {
     for (const key of keys) this.args[key] = list ? [...(this.args[key] as unknown[] | undefined) ?? [], value] : value;
   }
 
-  /** One `--name`, `--name=value` or `-n`; returns how many following words it used. */
-  option(word: string, next: string | undefined): number {
+  /** One `--name`, `--name=value` or `-n`; a flag behind it is not its value. Returns how many following words it used. */
+  option(word: string, following: string | undefined): number {
+    const next = following === undefined || isFlag(following) ? undefined : following;
     const [flag, inline] = splitAt(word.replace(/^--?/, ""));
     const negated = flag.startsWith("no-") && this.#options.negatable?.includes(flag.slice(3))
       ? flag.slice(3)
@@ -81,6 +82,11 @@ class Parser {
   }
 }
 
+/** Negative numbers and a lone `-` are values. */
+function isFlag(word: string): boolean {
+  return word.startsWith("-") && word !== "-" && !/^-\.?\d/.test(word);
+}
+
 function splitAt(text: string): [string, string | undefined] {
   const at = text.indexOf("=");
   return at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)];
@@ -95,7 +101,7 @@ export function parseArgs(words: readonly string[], options: ParseOptions = {}):
       parser.args._.push(...words.slice(i + 1));
       break;
     }
-    if (word.startsWith("-") && word !== "-" && !/^-\d/.test(word)) {
+    if (isFlag(word)) {
       i += parser.option(word, words[i + 1]);
     } else if (options.stopEarly) {
       parser.args._.push(...words.slice(i));

@@ -39,6 +39,15 @@ test("negative numbers are values and positionals, not flags", () => {
   expect(parseArgs(["--n", "-1.5", "-2"], { string: ["n"] })).toEqual({ _: ["-2"], n: "-1.5" });
 });
 
+test("a flag is no value of the flag before it", () => {
+  expect(parseArgs(["--n", "--flag", "-"], { string: ["n"], boolean: ["flag"] })).toEqual({
+    _: ["-"],
+    n: "",
+    flag: true,
+  });
+  expect(parseArgs(["--n=--flag"], { string: ["n"] })["n"]).toBe("--flag");
+});
+
 test("unknown flags go to the caller", () => {
   const seen: string[] = [];
   parseArgs(["--what=1", "-x"], { unknown: (argument) => void seen.push(argument) });
