@@ -2,7 +2,6 @@
 #include "sample/sampler.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -27,7 +26,8 @@ double sampler_uniform(uint64_t seed, uint64_t draw) {
 static int32_t check(const surge_sampler_desc *s, uint32_t vocab, surge_error *err) {
   if (s->struct_size != sizeof *s || !(s->temperature >= 0 && s->temperature <= 100) || !(s->top_p > 0 && s->top_p <= 1) ||
       !(s->min_p >= 0 && s->min_p <= 1) || !(s->repeat_penalty > 0 && s->repeat_penalty <= 100) || !(fabsf(s->presence_penalty) <= 100) ||
-      !(fabsf(s->frequency_penalty) <= 100) || s->top_logprobs > SURGE_TOP_LOGPROBS_MAX || s->bias_count > SURGE_LOGIT_BIAS_MAX) {
+      !(fabsf(s->frequency_penalty) <= 100) || s->top_logprobs > SURGE_TOP_LOGPROBS_MAX || s->bias_count > SURGE_LOGIT_BIAS_MAX ||
+      (s->bias_count > 0 && s->biases == 0)) {
     return error_set(err, SURGE_E_ARGUMENT, "a sampling setting is out of range");
   }
   const surge_logit_bias *biases = (const surge_logit_bias *)(uintptr_t)s->biases;
@@ -57,62 +57,66 @@ static uint32_t argmax(const float *logits, uint32_t vocab) {
   return best;
 }
 
-/* Largest logit first, lowest token first among equals: a total order, so the result does not depend on the sort. */
+/* Largest logit first, lowest token first among equals: a total order, so the result does not depend on how it is found. */
 static int before(const sampler_candidate *a, const sampler_candidate *b) {
   return a->logit > b->logit || (!(a->logit < b->logit) && a->token < b->token);
 }
 
-static int compare(const void *a, const void *b) { return before(a, b) ? -1 : (before(b, a) ? 1 : 0); }
-
-/* Keeps the `count` first candidates (in any order) by quickselect, so that a large vocabulary is not sorted. */
-static void keep_best(sampler_candidate *c, uint32_t total, uint32_t count) {
-  uint32_t low = 0;
-  uint32_t high = total;
-  while (high - low > 1) {
-    const sampler_candidate pivot = c[low + (high - low) / 2];
-    uint32_t i = low;
-    uint32_t j = high - 1;
-    while (i <= j) {
-      while (before(&c[i], &pivot)) {
-        i++;
-      }
-      while (before(&pivot, &c[j])) {
-        j--;
-      }
-      if (i <= j) {
-        const sampler_candidate swap = c[i];
-        c[i++] = c[j];
-        c[j] = swap;
-        if (j == 0) {
-          break;
-        }
-        j--;
-      }
+static void sink(sampler_candidate *heap, uint32_t root, uint32_t count) {
+  const sampler_candidate moving = heap[root];
+  for (uint64_t child = 2 * (uint64_t)root + 1; child < count; child = 2 * (uint64_t)root + 1) {
+    child += child + 1 < count && before(&heap[child + 1], &heap[child]);
+    if (!before(&heap[child], &moving)) {
+      break;
     }
-    if (count <= j) {
-      high = j + 1;
-    } else if (count >= i) {
-      low = i;
-    } else {
-      return;
-    }
-    if (count <= low) {
-      return;
-    }
+    heap[root] = heap[child];
+    root = (uint32_t)child;
   }
+  heap[root] = moving;
 }
 
-static void report_top(const float *logits, uint32_t vocab, uint32_t count, double log_sum, sampler_candidate *c, surge_sample *ret) {
+/*
+ * Candidates of which only the head is put in order, as far as somebody asks: a heap in front, the ranked ones behind it, best last.
+ * A vocabulary of 250,000 is never sorted for the sake of the twenty tokens that matter, and nothing is allocated as qsort would.
+ */
+typedef struct ranking {
+  sampler_candidate *items;
+  uint32_t count, ranked;
+} ranking;
+
+static ranking rank_logits(const float *logits, uint32_t vocab, sampler_candidate *items) {
+  uint32_t count = 0;
   for (uint32_t i = 0; i < vocab; i++) {
-    c[i] = (sampler_candidate){.token = i, .logit = logits[i]};
+    if (logits[i] > -INFINITY) {
+      items[count++] = (sampler_candidate){.token = i, .logit = logits[i]};
+    }
   }
-  count = count < vocab ? count : vocab;
-  keep_best(c, vocab, count);
-  qsort(c, count, sizeof *c, compare);
-  ret->top_count = count;
-  for (uint32_t i = 0; i < count; i++) {
-    ret->top_tokens[i] = c[i].token;
-    ret->top_logprobs[i] = (float)((double)c[i].logit - log_sum);
+  for (uint32_t root = count / 2; root > 0; root--) {
+    sink(items, root - 1, count);
+  }
+  return (ranking){items, count, 0};
+}
+
+/* The candidate at `place`, 0 the best. */
+static const sampler_candidate *rank_at(ranking *r, uint32_t place) {
+  while (r->ranked <= place) {
+    const uint32_t left = r->count - r->ranked - 1;
+    const sampler_candidate best = r->items[0];
+    r->items[0] = r->items[left];
+    r->items[left] = best;
+    sink(r->items, 0, left);
+    r->ranked++;
+  }
+  return &r->items[r->count - 1 - place];
+}
+
+static void report_top(const float *logits, uint32_t vocab, uint32_t count, double log_sum, sampler_candidate *items, surge_sample *ret) {
+  ranking r = rank_logits(logits, vocab, items);
+  ret->top_count = count < r.count ? count : r.count;
+  for (uint32_t i = 0; i < ret->top_count; i++) {
+    const sampler_candidate *c = rank_at(&r, i);
+    ret->top_tokens[i] = c->token;
+    ret->top_logprobs[i] = (float)((double)c->logit - log_sum);
   }
 }
 
@@ -168,79 +172,91 @@ static void apply_settings(float *logits, uint32_t vocab, const uint32_t *histor
   }
 }
 
-/* Sorted candidates with weights exp((logit - max) / temperature); returns how many top-k leaves. */
-static uint32_t list_candidates(const float *logits, uint32_t vocab, const surge_sampler_desc *s, sampler_candidate *c) {
-  uint32_t count = 0;
-  for (uint32_t i = 0; i < vocab; i++) {
-    if (logits[i] > -INFINITY) {
-      c[count++] = (sampler_candidate){.token = i, .logit = logits[i]};
-    }
-  }
-  if (s->top_k > 0 && s->top_k < count) {
-    keep_best(c, count, s->top_k);
-    count = s->top_k;
-  }
-  qsort(c, count, sizeof *c, compare);
-  for (uint32_t i = 0; i < count; i++) {
-    c[i].weight = exp(((double)c[i].logit - (double)c[0].logit) / (double)s->temperature);
-  }
-  return count;
+static double weight(const sampler_candidate *c, double best, const surge_sampler_desc *s) {
+  return exp(((double)c->logit - best) / (double)s->temperature);
 }
 
-/* The shortest head of the list that holds top_p of the weight, then those of at least min_p of the first. */
-static uint32_t cut_candidates(const sampler_candidate *c, uint32_t count, const surge_sampler_desc *s) {
+/* Weight of the first `count` candidates; of all of them it needs no order and is summed as the heap lies, which is fixed too. */
+static double total_weight(ranking *r, uint32_t count, double best, const surge_sampler_desc *s) {
   double total = 0;
   for (uint32_t i = 0; i < count; i++) {
-    total += c[i].weight;
+    total += weight(count == r->count ? &r->items[i] : rank_at(r, i), best, s);
   }
+  return total;
+}
+
+/*
+ * Top-k, then the shortest head that holds top_p of the weight, then those of at least min_p of the first. Returns how many are left
+ * and their weight.
+ */
+static uint32_t cut(ranking *r, double best, const surge_sampler_desc *s, double *ret_total) {
+  const uint32_t limit = s->top_k > 0 && s->top_k < r->count ? s->top_k : r->count;
+  const double total = total_weight(r, limit, best, s);
+  if (s->top_p >= 1.0f && s->min_p <= 0.0f) {
+    *ret_total = total;
+    return limit;
+  }
+  const double enough = s->top_p >= 1.0f ? INFINITY : (double)s->top_p * total;
   double sum = 0;
   uint32_t kept = 0;
-  while (kept < count && (kept == 0 || s->top_p >= 1.0f || sum < (double)s->top_p * total)) {
-    sum += c[kept++].weight;
+  while (kept < limit && (kept == 0 || sum < enough)) {
+    const double next = weight(rank_at(r, kept), best, s);
+    if (kept > 0 && next < (double)s->min_p) {
+      break;
+    }
+    sum += next;
+    kept++;
   }
-  while (kept > 1 && c[kept - 1].weight < (double)s->min_p) {
-    kept--;
-  }
+  *ret_total = sum;
   return kept;
 }
 
-static uint32_t draw(const sampler_candidate *c, uint32_t count, double uniform) {
+static uint32_t draw(const float *logits, uint32_t vocab, const surge_sampler_desc *s, sampler_candidate *items) {
+  ranking r = rank_logits(logits, vocab, items);
+  const double best = (double)r.items[0].logit;
   double total = 0;
-  for (uint32_t i = 0; i < count; i++) {
-    total += c[i].weight;
+  const uint32_t kept = cut(&r, best, s, &total);
+  double left = sampler_uniform(s->seed, s->draw) * total;
+  uint32_t place = 0;
+  while (place + 1 < kept && (left -= weight(rank_at(&r, place), best, s)) >= 0) {
+    place++;
   }
-  double left = uniform * total;
-  for (uint32_t i = 0; i + 1 < count; i++) {
-    left -= c[i].weight;
-    if (left < 0) {
-      return c[i].token;
+  return rank_at(&r, place)->token;
+}
+
+/* NaN and +infinity leave no distribution: they come from a broken weight, or from a bias or penalty past the range of a float. */
+static int32_t check_logits(const float *logits, uint32_t vocab, surge_error *err) {
+  uint32_t open = 0;
+  for (uint32_t i = 0; i < vocab; i++) {
+    if (!(logits[i] < INFINITY)) {
+      return error_set(err, SURGE_E_NUMERIC, "the logit of token %u is not finite", i);
     }
+    open |= logits[i] > -INFINITY;
   }
-  return c[count - 1].token;
+  return open ? SURGE_OK : error_set(err, SURGE_E_NUMERIC, "every token is ruled out");
 }
 
 int32_t sampler_choose(float *logits, uint32_t vocab, const uint32_t *history, uint32_t history_count, const surge_sampler_desc *s,
                        sampler_scratch *scratch, surge_sample *ret_sample, surge_error *err) {
-  const int32_t status = check(s, vocab, err);
+  int32_t status = check(s, vocab, err);
+  if (status == SURGE_OK) {
+    status = check_logits(logits, vocab, err);
+  }
   if (status < 0) {
     return status;
   }
-  const uint32_t best = argmax(logits, vocab);
-  const double log_sum = log_sum_exp(logits, vocab, (double)logits[best]);
+  const double log_sum = log_sum_exp(logits, vocab, (double)logits[argmax(logits, vocab)]);
   *ret_sample = (surge_sample){.struct_size = sizeof *ret_sample};
   if (s->top_logprobs > 0) {
     report_top(logits, vocab, s->top_logprobs, log_sum, scratch->candidates, ret_sample);
   }
   memcpy(scratch->untouched, logits, vocab * sizeof(float));
   apply_settings(logits, vocab, history, history_count, s, scratch);
-  uint32_t token = argmax(logits, vocab);
-  if (!(logits[token] > -INFINITY)) {
-    return error_set(err, SURGE_E_NUMERIC, "every token is ruled out");
+  status = check_logits(logits, vocab, err);
+  if (status < 0) {
+    return status;
   }
-  if (s->temperature > 0) {
-    const uint32_t count = list_candidates(logits, vocab, s, scratch->candidates);
-    token = draw(scratch->candidates, cut_candidates(scratch->candidates, count, s), sampler_uniform(s->seed, s->draw));
-  }
+  const uint32_t token = s->temperature > 0 ? draw(logits, vocab, s, scratch->candidates) : argmax(logits, vocab);
   ret_sample->token = token;
   ret_sample->logprob = (float)((double)scratch->untouched[token] - log_sum);
   return SURGE_OK;

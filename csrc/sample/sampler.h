@@ -14,7 +14,6 @@
 typedef struct sampler_candidate {
   uint32_t token;
   float logit;
-  double weight;
 } sampler_candidate;
 
 typedef struct sampler_scratch {
@@ -25,8 +24,9 @@ typedef struct sampler_scratch {
 
 void sampler_reserve(sampler_scratch *scratch, uint32_t vocab, arena *memory);
 /*
- * Chooses from logits[vocab], which are overwritten and must be finite or -infinity. history: the sequence's tokens.
- * E_ARGUMENT for values out of range, E_NUMERIC when nothing can be chosen.
+ * Chooses from logits[vocab], which are overwritten; -infinity rules a token out. history: the sequence's tokens.
+ * E_ARGUMENT for settings out of range; E_NUMERIC for NaN or +infinity, before or after bias and penalties, and when every token is
+ * ruled out. ret_sample's numbers are of the untouched logits.
  */
 int32_t sampler_choose(float *logits, uint32_t vocab, const uint32_t *history, uint32_t history_count, const surge_sampler_desc *sampler,
                        sampler_scratch *scratch, surge_sample *ret_sample, surge_error *err);
