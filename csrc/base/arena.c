@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "base/error.h"
+#include "base/fault.h"
 
 void arena_measure(arena *a) { *a = (arena){.size = UINT64_MAX, .measuring = 1}; }
 
@@ -12,7 +13,7 @@ int32_t arena_open(arena *a, uint64_t bytes, surge_error *err) {
   if (bytes == 0 || bytes > SIZE_MAX) {
     return error_set(err, SURGE_E_ARGUMENT, "an arena of %llu bytes", (unsigned long long)bytes);
   }
-  void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void *base = fault_now() ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) {
     return error_set(err, SURGE_E_MEMORY, "the system refused %llu bytes of memory", (unsigned long long)bytes);
   }
@@ -36,6 +37,15 @@ void *arena_take(arena *a, uint64_t bytes, uint64_t align) {
   }
   a->used = end;
   return a->measuring ? NULL : a->base + (start & ~(align - 1));
+}
+
+void *arena_take_array(arena *a, uint64_t count, uint64_t bytes, uint64_t align) {
+  uint64_t total = 0;
+  if (__builtin_mul_overflow(count, bytes, &total)) {
+    a->exhausted = 1;
+    return NULL;
+  }
+  return arena_take(a, total, align);
 }
 
 int arena_measuring(const arena *a) { return a->measuring; }

@@ -24,6 +24,8 @@ int32_t arena_open(arena *a, uint64_t bytes, surge_error *err);
 void arena_close(arena *a);
 /* `bytes` zeroed bytes aligned to `align` (a power of two, at most 64); NULL while measuring and when exhausted. */
 void *arena_take(arena *a, uint64_t bytes, uint64_t align);
+/* `count` items of `bytes` each; a product past 64 bits is exhaustion. */
+void *arena_take_array(arena *a, uint64_t count, uint64_t bytes, uint64_t align);
 int arena_measuring(const arena *a);
 uint64_t arena_used(const arena *a);
 

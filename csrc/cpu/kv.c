@@ -14,7 +14,7 @@ void kv_open(kv_pool *kv, const surge_model_desc *model, const surge_plan_desc *
   kv->layer_bytes = kv->head_bytes * model->kv_heads * 2;
   kv->page_bytes = kv->layer_bytes * attention_layers;
   kv->page_count = attention_layers == 0 ? 0 : plan->sequences * kv_pages_for(plan->context);
-  kv->pages = arena_take(memory, kv->page_bytes * kv->page_count, 64);
+  kv->pages = arena_take_array(memory, kv->page_count, kv->page_bytes, 64);
   kv->references = arena_take(memory, kv->page_count * sizeof(uint16_t), _Alignof(uint16_t));
   kv->free_list = arena_take(memory, kv->page_count * sizeof(uint32_t), _Alignof(uint32_t));
   if (arena_measuring(memory) || kv->free_list == NULL) {

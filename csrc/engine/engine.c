@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/fault.h"
 #include "npu/npu.h"
 
 enum { MAX_THREADS = 512, MAX_SEQUENCES = 4096, MAX_STEP_ROWS = 65536, MAX_CONTEXT = 1 << 24 };
@@ -86,7 +87,7 @@ static int32_t build(surge_engine *e, const surge_engine_desc *desc, arena *memo
   ret_memory->scratch = since(memory, &mark);
   ret_memory->mapped = e->weights.mapped_bytes;
   ret_memory->total = arena_used(memory);
-  return SURGE_OK;
+  return memory->exhausted ? error_set(err, SURGE_E_MEMORY, "the plan needs more memory than can be addressed") : SURGE_OK;
 }
 
 static int32_t check_desc(const surge_engine_desc *desc, surge_error *err) {
@@ -120,7 +121,7 @@ int32_t engine_create(const surge_engine_desc *desc, surge_engine **ret_engine, 
   if (status < 0) {
     return status;
   }
-  surge_engine *e = calloc(1, sizeof *e);
+  surge_engine *e = fault_now() ? NULL : calloc(1, sizeof *e);
   if (e == NULL) {
     return error_set(err, SURGE_E_MEMORY, "no memory for the engine");
   }

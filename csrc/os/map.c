@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fault.h"
 
 static uint64_t mtime_ns(const struct statx *st) {
   return (uint64_t)st->stx_mtime.tv_sec * 1000000000u + (uint64_t)st->stx_mtime.tv_nsec;
@@ -35,7 +36,8 @@ static int32_t check_identity(int fd, const surge_file_desc *desc, surge_error *
 }
 
 static int32_t map_file(file_map *map, int fd, uint64_t bytes, surge_error *err) {
-  void *base = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+  errno = ENOMEM; /* of an injected failure; mmap sets its own */
+  void *base = fault_now() ? MAP_FAILED : mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
   if (base == MAP_FAILED) {
     return error_set(err, SURGE_E_IO, "cannot be mapped: %s", strerror(errno));
   }

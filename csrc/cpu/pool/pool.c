@@ -9,9 +9,12 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 
 #include "base/error.h"
+#include "base/fault.h"
 
 /* About 20 µs: longer than the gap between two operators of one layer, short enough to give the core back on a busy machine. */
 enum { SPINS = 4000 };
@@ -58,7 +61,10 @@ static void wait_for_work(pool *p, uint32_t seen) {
 static void *worker_main(void *argument) {
   worker *w = argument;
   pool *p = w->pool;
+  char name[16]; /* what ps and top show; the kernel's limit */
   uint32_t seen = 0;
+  snprintf(name, sizeof name, "surge-cpu-%u", (unsigned)(uint16_t)w->index);
+  prctl(PR_SET_NAME, name);
   for (;;) {
     wait_for_work(p, seen);
     seen = atomic_load_explicit(&p->generation, memory_order_acquire);
@@ -115,7 +121,7 @@ static int32_t start_worker(pool *p, uint32_t index, surge_error *err) {
   p->workers[index] = (worker){.pool = p, .index = index};
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int failed = pthread_create(&p->workers[index].thread, NULL, worker_main, &p->workers[index]);
+  const int failed = fault_now() || pthread_create(&p->workers[index].thread, NULL, worker_main, &p->workers[index]) != 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (failed) {
     return error_set(err, SURGE_E_MEMORY, "thread %u of %u could not be started", index + 1, p->count);
@@ -125,8 +131,8 @@ static int32_t start_worker(pool *p, uint32_t index, surge_error *err) {
 }
 
 int32_t pool_open(pool **ret_pool, uint32_t threads, surge_error *err) {
-  pool *p = calloc(1, sizeof *p);
-  worker *workers = calloc(threads, sizeof *workers);
+  pool *p = fault_now() ? NULL : calloc(1, sizeof *p);
+  worker *workers = fault_now() ? NULL : calloc(threads, sizeof *workers);
   if (p == NULL || workers == NULL) {
     free(workers);
     free(p);

@@ -1,6 +1,10 @@
 /* pool_test.c – every worker runs once per task, shares are whole and disjoint, for many tasks and thread counts. */
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 
+#include "base/fault.h"
 #include "check.h"
 #include "cpu/pool/pool.h"
 
@@ -36,7 +40,91 @@ TEST(every_item_once_per_task) {
   }
 }
 
+TEST(shares_are_whole_ordered_and_aligned) {
+  const uint32_t totals[] = {0, 1, 15, 16, 17, 1000, UINT32_MAX};
+  for (size_t t = 0; t < sizeof totals / sizeof totals[0]; t++) {
+    for (uint32_t workers = 1; workers <= 512; workers += workers < 9 ? 1 : 251) {
+      uint32_t end = 0;
+      for (uint32_t w = 0; w < workers; w++) {
+        uint32_t begin = 0;
+        const uint32_t due = end;
+        pool_range(totals[t], w, workers, 16, &begin, &end);
+        CHECK_EQ(begin, due);
+        CHECK(begin <= end && (begin % 16 == 0 || begin == totals[t]));
+      }
+      CHECK_EQ(end, totals[t]);
+    }
+  }
+}
+
+static void look(void *context, uint32_t worker, uint32_t workers) {
+  _Atomic int *faults = context;
+  (void)workers;
+  if (worker > 0) {
+    sigset_t blocked;
+    char name[16];
+    pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+    pthread_getname_np(pthread_self(), name, sizeof name);
+    atomic_fetch_add(faults, !sigismember(&blocked, SIGTERM) + (strncmp(name, "surge-cpu-", 10) != 0));
+  }
+}
+
+TEST(workers_take_no_signals_and_have_names) {
+  pool *p = NULL;
+  _Atomic int faults = 0;
+  sigset_t before;
+  sigset_t after;
+  pthread_sigmask(SIG_SETMASK, NULL, &before);
+  REQUIRE(pool_open(&p, 4, NULL) == SURGE_OK);
+  pool_run(p, look, &faults);
+  CHECK_EQ(faults, 0);
+  pool_close(p);
+  pthread_sigmask(SIG_SETMASK, NULL, &after);
+  CHECK_EQ(sigismember(&after, SIGTERM), sigismember(&before, SIGTERM));
+}
+
+static int thread_count(void) {
+  DIR *tasks = opendir("/proc/self/task");
+  int count = 0;
+  while (readdir(tasks) != NULL) {
+    count++;
+  }
+  closedir(tasks);
+  return count - 2; /* . and .. */
+}
+
+TEST(a_pool_of_one_has_no_thread) {
+  const int before = thread_count();
+  pool *p = NULL;
+  REQUIRE(pool_open(&p, 1, NULL) == SURGE_OK);
+  CHECK(thread_count() <= before); /* one that was just joined may still be listed before */
+  pool_close(p);
+}
+
+TEST(every_failure_to_open_is_clean) {
+  surge_error err = {.struct_size = sizeof err};
+  pool *p = NULL;
+  uint32_t nth = 0;
+  int32_t status = SURGE_OK;
+  do {
+    fault_arm(++nth);
+    p = NULL;
+    status = pool_open(&p, 4, &err);
+    CHECK((status == SURGE_OK) == (p != NULL));
+    CHECK(status == SURGE_OK || status == SURGE_E_MEMORY);
+  } while (status < 0 && nth < 20);
+  fault_arm(0);
+  CHECK_EQ(nth, 6); /* pool, table and three threads can fail; the sixth try is whole */
+  REQUIRE(status == SURGE_OK);
+  pool_close(p);
+  CHECK_STR(err.message, "thread 4 of 4 could not be started");
+}
+
 int main(void) {
   RUN(every_item_once_per_task);
+  RUN(shares_are_whole_ordered_and_aligned);
+  RUN(workers_take_no_signals_and_have_names);
+  RUN(a_pool_of_one_has_no_thread);
+  RUN(every_failure_to_open_is_clean);
   return check_done();
 }
