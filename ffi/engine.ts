@@ -19,8 +19,10 @@ export interface StepRow {
   logits: boolean;
 }
 
-const TRANSFORMS = { none: 0, add_one: 1, neg_exp: 2 } as const;
-const SCALE_KINDS = { block_128: 0, tensor: 1 } as const;
+/** C's names are the manifest's and the plan's words in capitals; a word that C does not have is a type error here. */
+function constant<T extends Record<string, number>>(values: T, word: Lowercase<Extract<keyof T, string>>): number {
+  return values[word.toUpperCase()]!;
+}
 
 function modelDesc(manifest: Manifest, kinds: Uint8Array): StructArray<typeof layout.surge_model_desc> {
   const c = manifest.config;
@@ -40,12 +42,12 @@ function modelDesc(manifest: Manifest, kinds: Uint8Array): StructArray<typeof la
     gdn_value_dim: c.gdnValueDim,
     gdn_conv: c.gdnConv,
   });
-  desc.set({ gdn_head_order: c.gdnHeadOrder === "tiled" ? 1 : 0, experts: c.experts, experts_used: c.expertsUsed });
+  desc.set({ gdn_head_order: constant(layout.HEADS, c.gdnHeadOrder), experts: c.experts, experts_used: c.expertsUsed });
   desc.set({
     expert_ff: c.expertFf,
     shared_ff: c.sharedFf,
     norm_topk: c.normTopk ? 1 : 0,
-    rope_kind: c.rope.kind === "yarn" ? 1 : 0,
+    rope_kind: constant(layout.ROPE, c.rope.kind),
   });
   desc.set({
     rope_original_context: c.rope.originalContext,
@@ -64,7 +66,12 @@ function modelDesc(manifest: Manifest, kinds: Uint8Array): StructArray<typeof la
 
 function planDesc(plan: Plan): StructArray<typeof layout.surge_plan_desc> {
   const desc = new StructArray(layout.surge_plan_desc);
-  desc.set({ precision: 0, kv_dtype: plan.kv === "f16" ? 1 : 0, threads: plan.threads, context: plan.context });
+  desc.set({
+    precision: constant(layout.PRECISION, plan.precision),
+    kv_dtype: constant(layout.KV, plan.kv),
+    threads: plan.threads,
+    context: plan.context,
+  });
   desc.set({
     sequences: plan.parallel,
     step_rows: plan.stepRows,
@@ -75,7 +82,7 @@ function planDesc(plan: Plan): StructArray<typeof layout.surge_plan_desc> {
 }
 
 function dtypeId(name: string, tensor: ManifestTensor): number {
-  const id = layout.DTYPE[name];
+  const id = Object.hasOwn(layout.DTYPE, name) ? layout.DTYPE[name] : undefined;
   if (id === undefined) throw new SurgeError("data", `Tensor ${tensor.name} has type ${name}, which is not supported.`);
   return id;
 }
@@ -87,12 +94,12 @@ function setTensor(
   scale: number,
 ): void {
   tensors.set({
-    role: layout.ROLE[t.role.toUpperCase() as keyof typeof layout.ROLE],
+    role: constant(layout.ROLE, t.role),
     layer: t.layer,
     dtype: dtypeId(t.dtype, t),
   }, index);
   tensors.set({ file: t.file, expert_first: t.expertFirst, expert_count: t.expertCount, row_first: t.rowFirst }, index);
-  tensors.set({ rows: t.rows, cols: t.cols, transform: TRANSFORMS[t.transform], scale }, index);
+  tensors.set({ rows: t.rows, cols: t.cols, transform: constant(layout.TRANSFORM, t.transform), scale }, index);
   tensors.set({ offset: t.offset, expert_stride: t.expertStride }, index);
 }
 
@@ -101,7 +108,7 @@ function describe(
   manifest: Manifest,
   plan: Plan,
 ): { desc: StructArray<typeof layout.surge_engine_desc>; keep: unknown[] } {
-  const kinds = Uint8Array.from(manifest.config.layerKinds, (kind) => kind === "gdn" ? 1 : 0);
+  const kinds = Uint8Array.from(manifest.config.layerKinds, (kind) => constant(layout.LAYER, kind));
   const paths = manifest.files.map((file) => new TextEncoder().encode(file.path));
   const files = new StructArray(layout.surge_file_desc, manifest.files.length);
   manifest.files.forEach((file, i) => {
@@ -116,7 +123,7 @@ function describe(
     if (t.scale === undefined) return;
     const s = t.scale;
     scales.set(
-      { kind: SCALE_KINDS[s.kind], dtype: dtypeId(s.dtype, t), file: s.file, row_first: s.rowFirst },
+      { kind: constant(layout.SCALE, s.kind), dtype: dtypeId(s.dtype, t), file: s.file, row_first: s.rowFirst },
       scaleCount,
     );
     scales.set(
@@ -173,6 +180,8 @@ export class NativeEngine {
   readonly #error = newError();
   readonly #sampler = new StructArray(layout.surge_sampler_desc);
   readonly #sample = new StructArray(layout.surge_sample);
+  /** Ours, not a call's: the sampler's description holds its address, which no reference in the call would keep alive. */
+  readonly #biases = new StructArray(layout.surge_logit_bias, layout.LIMIT.LOGIT_BIAS_MAX);
   readonly #number = new Uint32Array(1);
   readonly #rows: StructArray<typeof layout.surge_row>;
   #engine: Pointer | null;
@@ -217,7 +226,7 @@ export class NativeEngine {
         sequence: row.sequence,
         position: row.position,
         token: row.token,
-        flags: row.logits ? layout.ROW_LOGITS : 0,
+        flags: row.logits ? layout.ROW.LOGITS : 0,
       }, i);
     });
     this.#check(this.#library.surge_step(this.#engine, ptr(this.#rows.bytes), rows.length, ptr(this.#error.bytes)));
@@ -225,8 +234,11 @@ export class NativeEngine {
 
   /** The next token after the n-th row of the last step that asked for logits. `draw` numbers the random choices of one seed. */
   sample(logitsRow: number, sequence: number, options: SamplerOptions & { answerFrom: number; draw: number }): number {
-    const biases = new StructArray(layout.surge_logit_bias, options.logitBias.length);
-    options.logitBias.forEach(({ token, bias }, i) => biases.set({ token, bias }, i));
+    const biasCount = options.logitBias.length;
+    if (biasCount > this.#biases.count) {
+      throw new SurgeError("usage", `${biasCount} logit biases were given; ${this.#biases.count} are allowed.`);
+    }
+    options.logitBias.forEach(({ token, bias }, i) => this.#biases.set({ token, bias }, i));
     this.#sampler.set({
       temperature: options.temperature,
       top_k: options.topK,
@@ -237,9 +249,9 @@ export class NativeEngine {
     this.#sampler.set({
       repeat_penalty: options.repeatPenalty,
       answer_from: options.answerFrom,
-      bias_count: biases.count,
+      bias_count: biasCount,
     });
-    this.#sampler.set({ biases: biases.address, seed: options.seed, draw: options.draw });
+    this.#sampler.set({ biases: this.#biases.address, seed: options.seed, draw: options.draw });
     const status = this.#library.surge_sample_row(
       this.#engine,
       logitsRow,

@@ -189,6 +189,38 @@ static const abi_struct STRUCTS[] = {
     STRUCT(surge_sample, SURGE_SAMPLE),
 };
 
+#define CONSTANT(prefix, name) {#name, (int32_t)SURGE_##prefix##name}
+
+static const abi_constant STATUS[] = {
+#define X(name, value, meaning) CONSTANT(, name),
+    SURGE_STATUSES(X)
+#undef X
+};
+static const abi_constant ROLE[] = {
+#define X(name) CONSTANT(ROLE_, name),
+    SURGE_ROLES(X)
+#undef X
+};
+static const abi_constant LAYER[] = {CONSTANT(LAYER_, ATTENTION), CONSTANT(LAYER_, GDN)};
+static const abi_constant HEADS[] = {CONSTANT(HEADS_, GROUPED), CONSTANT(HEADS_, TILED)};
+static const abi_constant ROPE[] = {CONSTANT(ROPE_, DEFAULT), CONSTANT(ROPE_, YARN)};
+static const abi_constant TRANSFORM[] = {CONSTANT(TRANSFORM_, NONE), CONSTANT(TRANSFORM_, ADD_ONE), CONSTANT(TRANSFORM_, NEG_EXP)};
+static const abi_constant SCALE[] = {CONSTANT(SCALE_, BLOCK_128), CONSTANT(SCALE_, TENSOR)};
+static const abi_constant PRECISION[] = {CONSTANT(PRECISION_, EXACT)};
+static const abi_constant KV[] = {CONSTANT(KV_, F32), CONSTANT(KV_, F16)};
+static const abi_constant LIMIT[] = {CONSTANT(, TOP_LOGPROBS_MAX), CONSTANT(, LOGIT_BIAS_MAX)};
+static const abi_constant ROW[] = {CONSTANT(ROW_, LOGITS)};
+
+#define ENUM(name) {#name, (uint32_t)(sizeof(name) / sizeof(name)[0]), name}
+
+static const abi_enum ENUMS[] = {ENUM(STATUS), ENUM(ROLE),      ENUM(LAYER), ENUM(HEADS), ENUM(ROPE), ENUM(TRANSFORM),
+                                 ENUM(SCALE),  ENUM(PRECISION), ENUM(KV),    ENUM(LIMIT), ENUM(ROW)};
+
+const abi_enum *abi_enums(size_t *ret_count) {
+  *ret_count = sizeof ENUMS / sizeof ENUMS[0];
+  return ENUMS;
+}
+
 const abi_struct *abi_structs(size_t *ret_count) {
   *ret_count = sizeof STRUCTS / sizeof STRUCTS[0];
   return STRUCTS;
@@ -210,8 +242,19 @@ static uint64_t mix_u32(uint64_t hash, uint32_t value) {
   return hash;
 }
 
+static uint64_t mix_enum(uint64_t hash, const abi_enum *e) {
+  hash = mix_text(hash, e->name);
+  for (uint32_t i = 0; i < e->count; i++) {
+    hash = mix_u32(mix_text(hash, e->constants[i].name), (uint32_t)e->constants[i].value);
+  }
+  return hash;
+}
+
 uint64_t abi_layout_hash(void) {
   uint64_t hash = 0xcbf29ce484222325u;
+  for (size_t i = 0; i < sizeof ENUMS / sizeof ENUMS[0]; i++) {
+    hash = mix_enum(hash, &ENUMS[i]);
+  }
   for (size_t i = 0; i < sizeof STRUCTS / sizeof STRUCTS[0]; i++) {
     hash = mix_u32(mix_text(hash, STRUCTS[i].name), STRUCTS[i].size);
     for (uint32_t f = 0; f < STRUCTS[i].field_count; f++) {

@@ -1,4 +1,7 @@
-/* layout.h – the layout of everything that crosses the boundary, as data: one list for the hash and for the generated TypeScript. */
+/*
+ * layout.h – the layout of everything that crosses the boundary, and the meaning of every number in it, as data: one list for the hash
+ * and for the generated TypeScript. Storage types are not in it: their ids are GGML's and do not move.
+ */
 #ifndef ABI_LAYOUT_H
 #define ABI_LAYOUT_H
 
@@ -17,7 +20,19 @@ typedef struct abi_struct {
 } abi_struct;
 
 const abi_struct *abi_structs(size_t *ret_count);
-/* FNV-1a over names, types, offsets and sizes. */
+typedef struct abi_constant {
+  const char *name;
+  int32_t value;
+} abi_constant;
+
+typedef struct abi_enum {
+  const char *name;
+  uint32_t count;
+  const abi_constant *constants;
+} abi_enum;
+
+const abi_enum *abi_enums(size_t *ret_count);
+/* FNV-1a over names, types, offsets and sizes of the structs and names and values of the enums. */
 uint64_t abi_layout_hash(void);
 
 #endif
