@@ -1,4 +1,4 @@
-/* sampler.c – see sampler.h. Probabilities in float64 and in a fixed order, so that every machine draws the same token. */
+/* sampler.c – see sampler.h. Probabilities in float64 and in a fixed order; exp is libm's, so another libm could move a draw that falls on a last bit. */
 #include "sample/sampler.h"
 
 #include <math.h>
