@@ -1,192 +1,306 @@
 /**
- * Where @huggingface/jinja 0.5.11 silently differs from Python's jinja2, corrected in this one place, on the library's interpreter:
- * strip/lstrip/rstrip obey their argument; == and != compare lists and mappings by content and never across types; % takes the sign of
- * its divisor; mappings are iterable and booleans numbers; capitalize and title lower the rest; length counts characters; trim knows
- * Python's white space; join reads attributes.
+ * Where @huggingface/jinja 0.5.11 differs from Python's jinja2 without saying so, corrected in this one place, on the library's
+ * interpreter; jinja_values.ts and jinja_strings.ts say how Python does it.
+ *
+ * Corrected: methods of text obey their arguments; == and != compare by content and never across types, `in` likewise; % takes the sign
+ * of its divisor; values print as Python's str(); mappings are iterable and booleans numbers; filters of text, unique and
+ * join; what a loop printed before break or continue is kept. Also
+ * accepted, being as common: `~` with none, comparing texts, text times number, filters d, count, list, first of nothing, map('name').
  * Each correction has a test, and a test that tells when the library has caught up. List: test/golden/text/template/README.md.
  */
-import { Interpreter } from "@huggingface/jinja";
-
-interface Value {
-  type: string;
-  value: unknown;
-}
+import { Interpreter, type Template } from "@huggingface/jinja";
+import { TEXT_FILTERS, TEXT_METHODS, type TextCall } from "./jinja_strings.ts";
+import {
+  contains,
+  equal,
+  floatOf,
+  type Fold,
+  isList,
+  isMapping,
+  isNumber,
+  isText,
+  listOf,
+  textOf,
+  type Value,
+  valueOf,
+} from "./jinja_values.ts";
 
 interface Node {
   type: string;
   [key: string]: unknown;
 }
 
+/** The library's interpreter as it is inside; its declarations call these private. */
 interface Evaluator {
-  evaluate(node: Node, environment: unknown): Value;
+  evaluate(node: Node | undefined, environment: unknown): Value;
+  evaluateArguments(args: Node[], environment: unknown): [Value[], Map<string, Value>];
+  evaluateBlock(nodes: Node[], environment: unknown): Value;
+  evaluateFor(node: Node, environment: unknown): Value;
   evaluateCallExpression(node: Node, environment: unknown): Value;
   evaluateBinaryExpression(node: Node, environment: unknown): Value;
   evaluateTestExpression(node: Node, environment: unknown): Value;
   applyFilter(operand: Value, filter: Node, environment: unknown): Value;
 }
 
-const NUMERIC = ["IntegerValue", "FloatValue", "BooleanValue"];
+/** How text is compared in the rendering under way. Rendering is synchronous, so there is one at a time. */
+let fold: Fold = (text) => text;
 
-/** Python's == on runtime values. */
-function equal(a: Value, b: Value): boolean {
-  if (NUMERIC.includes(a.type) && NUMERIC.includes(b.type)) return Number(a.value) === Number(b.value);
-  if (a.type !== b.type) return false;
-  if (a.type === "ArrayValue") {
-    const [x, y] = [a.value as Value[], b.value as Value[]];
-    return x.length === y.length && x.every((each, i) => equal(each, y[i]!));
+/** A node that is evaluated already: what has side effects must not be evaluated twice. */
+function done(value: Value): Node {
+  return { type: "Evaluated", value };
+}
+
+/** Nodes that print nothing themselves; every other node is an expression. */
+const SILENT = new Set(["Set", "Macro", "Comment"]);
+
+function printed(node: Node, value: Value): string {
+  return SILENT.has(node.type) ? "" : textOf(value);
+}
+
+/** What the library throws at break and continue. `text`: what the loop's body had printed by then, which the library forgets. */
+interface LoopControl {
+  text?: string;
+}
+
+function controlClass(type: "Break" | "Continue"): new () => LoopControl {
+  const interpreter = new Interpreter() as unknown as Evaluator;
+  try {
+    interpreter.evaluate({ type }, undefined);
+  } catch (thrown) {
+    return (thrown as LoopControl).constructor as new () => LoopControl;
   }
-  if (a.type === "ObjectValue") {
-    const [x, y] = [a.value as Map<string, Value>, b.value as Map<string, Value>];
-    return x.size === y.size && [...x].every(([key, each]) => y.has(key) && equal(each, y.get(key)!));
+  throw new Error(`the template library does not know ${type}`);
+}
+
+const BREAK = controlClass("Break");
+const CONTINUE = controlClass("Continue");
+
+function leavesLoop(thrown: unknown): thrown is LoopControl {
+  return thrown instanceof BREAK || thrown instanceof CONTINUE;
+}
+
+/** One turn of a loop. A break prints what came before it and takes effect when the next turn begins. */
+function loopBody(evaluator: Evaluator, node: Node, environment: unknown): Value {
+  if (node["broken"] !== undefined) throw node["broken"];
+  try {
+    return evaluator.evaluateBlock(node["body"] as Node[], environment);
+  } catch (thrown) {
+    if (!leavesLoop(thrown)) throw thrown;
+    if (thrown instanceof BREAK) node["broken"] = new BREAK();
+    return valueOf(thrown.text ?? "");
   }
-  return a.value === b.value;
 }
 
-/** Python's str.strip and its halves, with a set of characters. */
-function strip(text: string, characters: string, method: string): string {
-  const set = new Set(characters);
-  const all = [...text];
-  let begin = 0;
-  let end = all.length;
-  while (method !== "rstrip" && begin < end && set.has(all[begin]!)) begin++;
-  while (method !== "lstrip" && end > begin && set.has(all[end - 1]!)) end--;
-  return all.slice(begin, end).join("");
+/** The plain value of an argument: text, number, boolean, null or a list of those. */
+function plain(value: Value): unknown {
+  return isList(value) ? value.value.map(plain) : value.value ?? null;
 }
 
-const STRIPS = ["strip", "lstrip", "rstrip"];
-
-function stripCall(evaluator: Evaluator, node: Node, environment: unknown): Value | undefined {
-  const callee = node["callee"] as Node;
-  const args = node["args"] as Node[];
-  const method = callee.type === "MemberExpression" && !callee["computed"]
-    ? (callee["property"] as { value?: string }).value
-    : undefined;
-  if (method === undefined || !STRIPS.includes(method) || args.length !== 1) return undefined;
-  const object = evaluator.evaluate(callee["object"] as Node, environment);
-  const characters = evaluator.evaluate(args[0]!, environment);
-  if (object.type !== "StringValue" || characters.type !== "StringValue") return undefined;
-  const StringValue = object.constructor as new (value: string) => Value;
-  return new StringValue(strip(object.value as string, characters.value as string, method));
+function textCall(evaluator: Evaluator, args: Node[], environment: unknown): TextCall {
+  const [positional, named] = evaluator.evaluateArguments(args, environment);
+  return {
+    args: positional.map(plain),
+    named: new Map([...named].map(([key, value]) => [key, plain(value)])),
+    fold,
+  };
 }
 
-/** What str.strip() takes for white space (Unicode White_Space plus the separators U+001C to U+001F; not U+FEFF). */
-const PYTHON_SPACE =
-  "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000";
-
-function capitalise(text: string): string {
-  const [first = "", ...rest] = [...text];
-  return first.toUpperCase() + rest.join("").toLowerCase();
+/** Python's % on numbers: the sign of the divisor. */
+function modulo(left: Value, right: Value): Value | undefined {
+  if (!isNumber(left) || !isNumber(right) || Number(right.value) === 0) return undefined;
+  const [a, b] = [Number(left.value), Number(right.value)];
+  const rest = a - Math.floor(a / b) * b;
+  return [left, right].some((each) => each.type === "FloatValue") ? floatOf(rest) : valueOf(rest);
 }
 
-const STRING_FILTERS: Record<string, (text: string) => string> = {
-  capitalize: capitalise,
-  title: (text) => text.replace(/[^\s\-({[<]+/g, capitalise),
-  trim: (text) => strip(text, PYTHON_SPACE, "strip"),
+function order(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(fold(a)), Buffer.from(fold(b)));
+}
+
+const COMPARE: Record<string, (difference: number) => boolean> = {
+  "<": (difference) => difference < 0,
+  "<=": (difference) => difference <= 0,
+  ">": (difference) => difference > 0,
+  ">=": (difference) => difference >= 0,
 };
 
-/** join(separator, attribute=NAME) on a list of mappings: the list of those members, for the library to join. */
-function joinedMembers(
-  evaluator: Evaluator,
-  operand: Value,
-  call: { filter: Node; environment: unknown },
-): Value | undefined {
-  const args = (call.filter["args"] ?? []) as Node[];
-  const named = args.find((each) =>
-    each.type === "KeywordArgumentExpression" && (each["key"] as { value: string }).value === "attribute"
-  );
-  if (operand.type !== "ArrayValue" || named === undefined) return undefined;
-  const key = evaluator.evaluate(named["value"] as Node, call.environment).value as string;
-  const members = (operand.value as Value[]).map((each) => (each.value as Map<string, Value>).get(key)).filter((each) =>
-    each !== undefined
-  );
-  const ArrayValue = operand.constructor as new (value: Value[]) => Value;
-  return evaluator.applyFilter(
-    new ArrayValue(members),
-    { ...call.filter, args: args.filter((each) => each !== named) },
-    call.environment,
-  );
+/** Longest text that repetition may make: a template is not trusted. */
+const REPEATED_MAX = 1 << 20;
+
+function repeated(text: string, times: number): Value {
+  if (text.length * times > REPEATED_MAX) throw new Error("a text is repeated too often");
+  return valueOf(text.repeat(Math.max(0, times)));
 }
 
-function filtered(
-  evaluator: Evaluator,
-  operand: Value,
-  call: { filter: Node; environment: unknown },
-): Value | undefined {
-  const { filter } = call;
-  if (filter.type === "CallExpression") {
-    return (filter["callee"] as { value?: string }).value === "join"
-      ? joinedMembers(evaluator, operand, call)
-      : undefined;
+/** What Python makes of an operator where the library makes something else; undefined: ask the library. */
+function operated(operator: string, left: Value, right: Value): Value | undefined {
+  const negated = operator === "!=" || operator === "not in";
+  if (operator === "==" || operator === "!=") return valueOf(equal(left, right, fold) !== negated);
+  if (operator === "in" || operator === "not in") {
+    const inside = contains(right, left, fold);
+    return inside === undefined ? undefined : valueOf(inside !== negated);
   }
-  const change = STRING_FILTERS[String(filter["value"])];
-  if (operand.type !== "StringValue" || change === undefined) return undefined;
-  const StringValue = operand.constructor as new (value: string) => Value;
-  return new StringValue(change(operand.value as string));
+  if (operator === "~") return valueOf(textOf(left) + textOf(right));
+  if (operator === "%") return modulo(left, right);
+  if (operator === "*" && isText(left) && right.type === "IntegerValue") {
+    return repeated(left.value, Number(right.value));
+  }
+  if (isText(left) && isText(right) && COMPARE[operator] !== undefined) {
+    return valueOf(COMPARE[operator](order(left.value, right.value)));
+  }
+  return undefined;
 }
 
-/** text.startswith(prefix, start): the library ignores the start. */
-function startsWithCall(evaluator: Evaluator, node: Node, environment: unknown): Value | undefined {
-  const callee = node["callee"] as Node;
-  const args = node["args"] as Node[];
-  if (
-    callee.type !== "MemberExpression" || (callee["property"] as { value?: string }).value !== "startswith" ||
-    args.length !== 2
-  ) return undefined;
-  const object = evaluator.evaluate(callee["object"] as Node, environment);
-  const [prefix, start] = args.map((each) => evaluator.evaluate(each, environment).value) as [string, number];
-  if (object.type !== "StringValue") return undefined;
-  const all = [...object.value as string];
-  const result = evaluator.evaluateCallExpression({ ...node, args: args.slice(0, 1) }, environment);
-  result.value = all.slice(start).join("").startsWith(prefix);
-  return result;
+/** Python's `unique` filter: the first of those equal, texts regardless of case. */
+function unique(items: Value[]): Value {
+  const key = (value: Value) => isText(value) ? valueOf(value.value.toLowerCase()) : value;
+  return listOf(items.filter((item, i) => items.findIndex((each) => equal(key(each), key(item), fold)) === i));
+}
+
+const FILTER_ALIASES: Record<string, string> = { d: "default", count: "length" };
+
+interface FilterCall {
+  name: string;
+  args: Node[];
+  environment: unknown;
+}
+
+/** Filters of lists: join prints members as Python does and reads attributes; map takes a filter's name. */
+function listFilter(evaluator: Evaluator, items: Value[], { name, args, environment }: FilterCall): Value | undefined {
+  if (name === "unique" && args.length === 0) return unique(items);
+  if (name === "string") return valueOf(textOf(listOf(items)));
+  if ((name === "first" || name === "last") && items.length === 0) return valueOf(undefined);
+  if (name !== "join" && name !== "map") return undefined;
+  const [positional, named] = evaluator.evaluateArguments(args, environment);
+  if (name === "map") {
+    const [filter] = positional;
+    if (filter === undefined) return undefined;
+    return listOf(
+      items.map((each) =>
+        evaluator.applyFilter(each, { type: "Identifier", value: String(filter.value) }, environment)
+      ),
+    );
+  }
+  const key = named.get("attribute") ?? positional[1];
+  const members = key === undefined
+    ? items
+    : items.map((each) =>
+      isMapping(each) ? each.value.get(String(key.value)) ?? valueOf(undefined) : valueOf(undefined)
+    );
+  const separator = named.get("d") ?? positional[0] ?? valueOf("");
+  return valueOf(members.map(textOf).join(textOf(separator)));
+}
+
+/** What Python makes of a filter where the library makes something else. */
+function filtered(evaluator: Evaluator, operand: Value, call: FilterCall): Value | undefined {
+  if (isText(operand)) {
+    const filter = TEXT_FILTERS.get(call.name);
+    return filter && valueOf(filter(operand.value, textCall(evaluator, call.args, call.environment)));
+  }
+  if (isList(operand)) return listFilter(evaluator, operand.value, call);
+  if (isMapping(operand) && call.name === "list") return valueOf([...operand.value.keys()]);
+  if (call.name === "string") return valueOf(textOf(operand));
+  if (operand.type === "UndefinedValue" && call.name === "length") return valueOf(0);
+  return undefined;
 }
 
 /** Tests that Python answers otherwise. */
-function isTrue(test: string, type: string): boolean {
-  return (test === "iterable" && type === "ObjectValue") || (test === "number" && type === "BooleanValue");
+function tested(test: string, operand: Value): boolean {
+  return (test === "iterable" && isMapping(operand)) || (test === "number" && operand.type === "BooleanValue");
 }
+
+type Methods = { [Name in keyof Evaluator]: (original: Evaluator[Name]) => Evaluator[Name] };
+
+const CORRECTIONS: Partial<Methods> = {
+  evaluate: (original) =>
+    function (this: Evaluator, node, environment) {
+      if (node?.type === "Evaluated") return node["value"] as Value;
+      return node?.type === "LoopBody" ? loopBody(this, node, environment) : original.call(this, node, environment);
+    },
+  evaluateBlock: () =>
+    function (this: Evaluator, nodes, environment) {
+      let text = "";
+      try {
+        for (const node of nodes) text += printed(node, this.evaluate(node, environment));
+      } catch (thrown) {
+        if (leavesLoop(thrown)) thrown.text = text + (thrown.text ?? "");
+        throw thrown;
+      }
+      return valueOf(text);
+    },
+  evaluateFor: (original) =>
+    function (this: Evaluator, node, environment) {
+      return original.call(this, { ...node, body: [{ type: "LoopBody", body: node["body"] }] }, environment);
+    },
+  evaluateCallExpression: (original) =>
+    function (this: Evaluator, node, environment) {
+      const callee = node["callee"] as Node;
+      if (callee.type !== "MemberExpression" || callee["computed"] === true) {
+        return original.call(
+          this,
+          node,
+          environment,
+        );
+      }
+      const object = this.evaluate(callee["object"] as Node, environment);
+      const method = TEXT_METHODS.get((callee["property"] as { value: string }).value);
+      if (isText(object) && method !== undefined) {
+        return valueOf(method(object.value, textCall(this, node["args"] as Node[], environment)));
+      }
+      return original.call(this, { ...node, callee: { ...callee, object: done(object) } }, environment);
+    },
+  evaluateBinaryExpression: (original) =>
+    function (this: Evaluator, node, environment) {
+      const operator = (node["operator"] as { value: string }).value;
+      if (operator === "and" || operator === "or") return original.call(this, node, environment);
+      const left = this.evaluate(node["left"] as Node, environment);
+      const right = this.evaluate(node["right"] as Node, environment);
+      return operated(operator, left, right) ??
+        original.call(this, { ...node, left: done(left), right: done(right) }, environment);
+    },
+  evaluateTestExpression: (original) =>
+    function (this: Evaluator, node, environment) {
+      const operand = this.evaluate(node["operand"] as Node, environment);
+      if (tested((node["test"] as { value: string }).value, operand)) return valueOf(node["negate"] !== true);
+      return original.call(this, { ...node, operand: done(operand) }, environment);
+    },
+  applyFilter: (original) =>
+    function (this: Evaluator, operand, filter, environment) {
+      const called = filter.type === "CallExpression";
+      const identifier = (called ? filter["callee"] : filter) as Node;
+      const written = String(identifier["value"]);
+      const name = FILTER_ALIASES[written] ?? written;
+      const args = called ? filter["args"] as Node[] : [];
+      const renamed = { ...identifier, value: name };
+      return filtered(this, operand, { name, args, environment }) ??
+        original.call(this, operand, called ? { ...filter, callee: renamed } : renamed, environment);
+    },
+};
 
 let corrected = false;
 
-/** Corrects the library's interpreter, once per process. */
-export function correctJinja(): void {
+/** Replaces the library's methods, once per process. */
+function correctInterpreter(): void {
   if (corrected) return;
   corrected = true;
-  const prototype = Interpreter.prototype as unknown as Evaluator;
-  const call = prototype.evaluateCallExpression;
-  const binary = prototype.evaluateBinaryExpression;
-  prototype.evaluateCallExpression = function (this: Evaluator, node, environment) {
-    return stripCall(this, node, environment) ?? startsWithCall(this, node, environment) ??
-      call.call(this, node, environment);
-  };
-  prototype.evaluateBinaryExpression = function (this: Evaluator, node, environment) {
-    const operator = (node["operator"] as { value: string }).value;
-    const result = binary.call(this, node, environment);
-    if (operator === "%" && Number(result.value) !== 0) {
-      const divisor = Number(this.evaluate(node["right"] as Node, environment).value);
-      if (Number(result.value) < 0 !== divisor < 0) result.value = Number(result.value) + divisor;
-    }
-    if (operator !== "==" && operator !== "!=") return result;
-    const same = equal(
-      this.evaluate(node["left"] as Node, environment),
-      this.evaluate(node["right"] as Node, environment),
-    );
-    result.value = operator === "==" ? same : !same;
-    return result;
-  };
-  const test = prototype.evaluateTestExpression;
-  const filter = prototype.applyFilter;
-  prototype.evaluateTestExpression = function (this: Evaluator, node, environment) {
-    const result = test.call(this, node, environment);
-    const operand = this.evaluate(node["operand"] as Node, environment);
-    if (isTrue((node["test"] as { value: string }).value, operand.type)) result.value = node["negate"] !== true;
-    return result;
-  };
-  prototype.applyFilter = function (this: Evaluator, operand, node, environment) {
-    const result = filtered(this, operand, { filter: node, environment });
-    if (result !== undefined) return result;
-    const plain = filter.call(this, operand, node, environment);
-    if (node["value"] === "length" && operand.type === "StringValue") plain.value = [...operand.value as string].length;
-    return plain;
-  };
+  const prototype = Interpreter.prototype as unknown as Record<string, unknown>;
+  for (const [name, correct] of Object.entries(CORRECTIONS)) {
+    prototype[name] = (correct as (original: unknown) => unknown)(prototype[name]);
+  }
+}
+
+/** Renders as Python's jinja2 would. Texts that `folding` maps to the same are equal to the template. Throws what the template raises. */
+export function renderTemplate(
+  template: Template,
+  context: Record<string, unknown>,
+  folding: Fold = (text) => text,
+): string {
+  correctInterpreter();
+  const before = fold;
+  fold = folding;
+  try {
+    return template.render(context);
+  } finally {
+    fold = before;
+  }
 }
