@@ -23,8 +23,8 @@ const C_LAYERS: Record<string, number> = {
   abi: 1,
   quant: 2,
   store: 3,
-  npu: 3,
-  sample: 3,
+  sample: 4,
+  npu: 4,
   cpu: 4,
   model: 5,
   engine: 6,
@@ -69,7 +69,7 @@ export function findFaults(root: string): string[] {
   const faults: string[] = [];
   for (const file of [...files(join(root, "src"), /\.ts$/), ...files(join(root, "ffi"), /\.ts$/)]) {
     const from = relative(root, file);
-    for (const match of readFileSync(file, "utf8").matchAll(/(?:from|import\()\s*"([^"]+)"/g)) {
+    for (const match of readFileSync(file, "utf8").matchAll(/(?:\bfrom|\bimport|\bimport\()\s*"([^"]+)"/g)) {
       const target = tsTarget(from, match[1]!);
       const fault = target === undefined ? undefined : tsFault(from, target);
       if (fault !== undefined) faults.push(`${from}: ${fault} (${match[1]})`);
