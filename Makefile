@@ -1,6 +1,6 @@
 # The one front door. Targets say what they need and install it (scripts/setup.sh); nothing else prepares the machine.
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test check fuzz fmt lint types layers arm64 clean
+.PHONY: help setup tools build run test check fuzz fmt fmtcheck lint types layers arm64 clean
 BUN := node_modules/.bin/bun
 DENO := node_modules/.bin/deno
 
@@ -10,8 +10,10 @@ help: ## list the targets
 setup: ## install what building and checking need
 	@scripts/setup.sh check
 
-build: ## build dist/surge
+tools:
 	@scripts/setup.sh run
+
+build: tools ## build dist/surge
 	@scripts/build.sh
 
 run: build ## build, then chat with the demonstration model
@@ -20,31 +22,29 @@ run: build ## build, then chat with the demonstration model
 test: build ## every test; ends with "N passed, N failed, N skipped"
 	@scripts/test.sh
 
-check: ## the gate: format, lint, types, layers, both compilers, arm64, then every test
-	@scripts/setup.sh check
+check: setup ## the gate: format, lint, types, layers, both compilers, arm64, then every test
 	@$(MAKE) --no-print-directory build fmtcheck lint types layers
 	@scripts/check_library.sh
 	@$(MAKE) --no-print-directory arm64
 	@scripts/test.sh
 
-fmt: ## format the TypeScript
+fmt: tools ## format the TypeScript
 	@$(DENO) fmt
 
-.PHONY: fmtcheck
-fmtcheck:
+fmtcheck: tools
 	@$(DENO) fmt --check --quiet
 
-lint: ## lint the TypeScript
+lint: tools ## lint the TypeScript
 	@$(DENO) lint --quiet
 
-types: ## check types
+types: tools ## check types
 	@node_modules/.bin/tsc --noEmit
 
-layers: ## imports go down only; sizes and names
+layers: tools ## imports go down only; sizes and names
 	@$(BUN) scripts/check_layers.ts
 	@$(BUN) scripts/tidy.ts
 
-arm64: ## the C tests on arm64, emulated
+arm64: setup ## the C tests on arm64, emulated
 	@scripts/arm64.sh
 
 fuzz: build ## fuzz the file readers for FUZZ_SECONDS (default 60)
