@@ -125,10 +125,16 @@ function parsePython(text: string): { value: unknown } | undefined {
   }
 }
 
+/** Whether a value of this schema is text and nothing else, so that it needs no reading. */
+export function isTextOnly(schema: unknown): boolean {
+  const types = typesOf(schema);
+  return types.length > 0 && types.every((type) => type === "string");
+}
+
 /** JSON text of a raw parameter value. */
 export function argumentJson(raw: string, schema: unknown): string {
   const types = typesOf(schema);
-  if (types.length > 0 && types.every((type) => type === "string")) return JSON.stringify(raw);
+  if (isTextOnly(schema)) return JSON.stringify(raw);
   const trimmed = raw.trim();
   const accept = (value: unknown) =>
     !types.includes("string") || types.some((type) => type !== "string" && fits(value, type));

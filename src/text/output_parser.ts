@@ -2,12 +2,22 @@
  * What a model writes, cut into reasoning, content and tool calls while it arrives. The result is the same for every way the text is
  * split into pieces; nothing that may still become a tag is let out early. Rules: test/golden/text/parse/README.md.
  */
-import { CLOSE, couldBecome, OPEN, type ParsedCall, readCall, type Tool } from "./tool_call.ts";
+import type { JsonSchema } from "./argument_value.ts";
+import { callOfJson, JsonWalk } from "./json_call.ts";
+import { CLOSE, couldBecome, FUNCTION_OPEN, OPEN, skipSpace } from "./tags.ts";
+import { ArgumentsReader } from "./tool_arguments.ts";
+
+export interface Tool {
+  function: { name: string; parameters?: JsonSchema };
+}
 
 export type ParsedDelta =
   | { kind: "reasoning"; text: string }
   | { kind: "content"; text: string }
-  | { kind: "tool_call"; index: number; call: ParsedCall };
+  /** A call begins; its arguments follow. Indices count up from 0. */
+  | { kind: "tool_call"; index: number; name: string }
+  /** The next piece of the JSON text of a call's arguments. */
+  | { kind: "tool_arguments"; index: number; text: string };
 
 export interface ParserOptions {
   /** think: the prompt ended inside an open think block. */
@@ -17,7 +27,7 @@ export interface ParserOptions {
 
 const THINK = "<think>";
 const UNTHINK = "</think>";
-type Mode = "start" | "reasoning" | "content" | "call" | "after_call" | "dropped";
+type Mode = "start" | "reasoning" | "content" | "call" | "arguments" | "after_call" | "dropped";
 
 /** Where a call begins, or may begin once more text is there. */
 interface CallStart {
@@ -38,8 +48,12 @@ export class OutputParser {
   /** Content so far, or in this piece between calls, is empty. */
   #contentEmpty = true;
   #pieceEmpty = true;
-  /** A call ended the think block; a late closer is dropped. */
+  /** A call ended the think block; one late closer is dropped. */
   #early = false;
+  #closerDue = false;
+  /** Of the call that is being read: its parameters, or its JSON object. */
+  #reader: ArgumentsReader | undefined;
+  #walk: JsonWalk | undefined;
   #deltas: ParsedDelta[] = [];
 
   constructor(options: ParserOptions) {
@@ -88,6 +102,8 @@ export class OutputParser {
         return this.#content(final);
       case "call":
         return this.#call(final);
+      case "arguments":
+        return this.#arguments(final);
       case "after_call":
         return this.#afterCall(final);
       default:
@@ -97,7 +113,7 @@ export class OutputParser {
   }
 
   #begin(final: boolean): boolean {
-    const at = /^\s*/.exec(this.#text)![0].length;
+    const at = skipSpace(this.#text, 0);
     const tags = this.#inside ? [THINK] : [THINK, UNTHINK];
     const tag = tags.find((each) => this.#text.startsWith(each, at));
     if (tag === undefined && !final && couldBecome(this.#text, at, tags)) return false;
@@ -123,9 +139,9 @@ export class OutputParser {
   #isCallAt(at: number): boolean | undefined {
     const text = this.#text;
     if (text.startsWith(OPEN, at)) {
-      const next = at + OPEN.length + /^\s*/.exec(text.slice(at + OPEN.length))![0].length;
-      if (text[next] === "{" || text.startsWith("<function=", next)) return true;
-      return next === text.length || couldBecome(text, next, ["<function="]) ? undefined : false;
+      const next = skipSpace(text, at + OPEN.length);
+      if (text[next] === "{" || text.startsWith(FUNCTION_OPEN, next)) return true;
+      return next === text.length || couldBecome(text, next, [FUNCTION_OPEN]) ? undefined : false;
     }
     const bare = /^<function=([^>\n]*)(>?)/.exec(text.slice(at, at + 4096));
     if (bare !== null) {
@@ -133,7 +149,7 @@ export class OutputParser {
       const open = at + bare[0].length === text.length;
       return open && this.#names.some((name) => name.startsWith(bare[1]!.trim())) ? undefined : false;
     }
-    return couldBecome(text, at, [OPEN, "<function="]) ? undefined : false;
+    return couldBecome(text, at, [OPEN, FUNCTION_OPEN]) ? undefined : false;
   }
 
   #reason(final: boolean): boolean {
@@ -143,6 +159,7 @@ export class OutputParser {
       this.#emitReasoning(this.#text.slice(0, call.at));
       this.#text = this.#text.slice(call.at);
       this.#early = true;
+      this.#closerDue = true;
       this.#startContent("call");
       return true;
     }
@@ -172,10 +189,12 @@ export class OutputParser {
   }
 
   #content(final: boolean): boolean {
-    if (this.#early && this.#pieceEmpty && this.#space.trim() === "") {
-      const at = /^\s*/.exec(this.#text)![0].length;
-      if (this.#text.startsWith(UNTHINK, at)) this.#text = this.#text.slice(at + UNTHINK.length);
-      else if (!final && (at === this.#text.length || couldBecome(this.#text, at, [UNTHINK]))) return false;
+    if (this.#closerDue && this.#pieceEmpty && this.#space.trim() === "") {
+      const at = skipSpace(this.#text, 0);
+      if (this.#text.startsWith(UNTHINK, at)) {
+        this.#text = this.#text.slice(at + UNTHINK.length);
+        this.#closerDue = false;
+      } else if (!final && (at === this.#text.length || couldBecome(this.#text, at, [UNTHINK]))) return false;
     }
     const call = this.#callStart(final);
     const end = call?.at ?? this.#text.length;
@@ -185,29 +204,68 @@ export class OutputParser {
     return call?.certain ?? false;
   }
 
+  /** The text begins with `<tool_call>` or a bare `<function=…>`. */
   #call(final: boolean): boolean {
-    const reading = readCall(this.#text, { tools: this.#tools, final });
-    if (reading === "wait") return false;
-    if (reading === "drop") {
-      this.#mode = "dropped";
+    const at = this.#text.startsWith(OPEN) ? skipSpace(this.#text, OPEN.length) : 0;
+    if (this.#text[at] === "{") return this.#jsonCall(at, final);
+    const header = /^<function=([^>\n]*)>/.exec(this.#text.slice(at));
+    if (header !== null) {
+      const name = header[1]!.trim();
+      const schema = this.#tools.find((tool) => tool.function.name === name)?.function.parameters;
+      this.#reader = new ArgumentsReader((schema?.["properties"] ?? {}) as Record<string, unknown>);
+      this.#deltas.push({ kind: "tool_call", index: this.#calls++, name });
+      this.#text = this.#text.slice(at + header[0].length);
+      this.#mode = "arguments";
       return true;
     }
-    if ("text" in reading) {
-      this.#emitText(this.#text.slice(0, reading.text));
-      this.#text = this.#text.slice(reading.text);
-      this.#pieceEnds();
-      this.#mode = "content";
+    /* A header that a line break ends before its ">" never becomes one: nothing usable follows. */
+    const broken = this.#text.startsWith(FUNCTION_OPEN, at) && this.#text.includes("\n", at);
+    if (final || broken) this.#mode = "dropped";
+    return final || broken;
+  }
+
+  #arguments(final: boolean): boolean {
+    const { used, json, then } = this.#reader!.step(this.#text, final);
+    this.#text = this.#text.slice(used);
+    this.#emitArguments(json);
+    if (then === "end") this.#mode = "after_call";
+    return then !== "wait";
+  }
+
+  /** A call as a JSON object; what turns out to be none is content. */
+  #jsonCall(at: number, final: boolean): boolean {
+    this.#walk ??= new JsonWalk(at);
+    const end = this.#walk.end(this.#text);
+    if (end === undefined && !final) return false;
+    const call = end === undefined ? undefined : callOfJson(this.#text.slice(at, end));
+    if (call !== undefined) {
+      this.#walk = undefined;
+      this.#deltas.push({ kind: "tool_call", index: this.#calls++, name: call.name });
+      this.#emitArguments(call.arguments);
+      this.#text = this.#text.slice(end);
+      this.#mode = "after_call";
       return true;
     }
-    this.#deltas.push({ kind: "tool_call", index: this.#calls++, call: reading.call });
-    this.#text = this.#text.slice(reading.next);
-    this.#mode = "after_call";
+    const close = this.#text.indexOf(CLOSE, at);
+    if (close < 0) {
+      if (final) this.#mode = "dropped";
+      return final;
+    }
+    this.#walk = undefined;
+    this.#emitText(this.#text.slice(0, close + CLOSE.length));
+    this.#text = this.#text.slice(close + CLOSE.length);
+    this.#pieceEnds();
+    this.#mode = "content";
     return true;
+  }
+
+  #emitArguments(text: string): void {
+    if (text !== "") this.#deltas.push({ kind: "tool_arguments", index: this.#calls - 1, text });
   }
 
   /** The call's closer, or another bare function right behind it. */
   #afterCall(final: boolean): boolean {
-    const at = /^\s*/.exec(this.#text)![0].length;
+    const at = skipSpace(this.#text, 0);
     if (this.#text.startsWith(CLOSE, at)) {
       this.#text = this.#text.slice(at + CLOSE.length);
       this.#pieceEnds();
@@ -221,7 +279,7 @@ export class OutputParser {
       return true;
     }
     const open = /^<function=[^>\n]*$/.test(this.#text.slice(at));
-    if (!final && (at === this.#text.length || open || couldBecome(this.#text, at, [CLOSE, "<function="]))) {
+    if (!final && (at === this.#text.length || open || couldBecome(this.#text, at, [CLOSE, FUNCTION_OPEN]))) {
       return false;
     }
     this.#pieceEnds();

@@ -11,8 +11,8 @@ import { readModel } from "../../src/model/source.ts";
 import { chatPlan } from "../../src/plan/default_plan.ts";
 import { readMachine } from "../../src/plan/machine.ts";
 import type { ChatMessage } from "../../src/text/chat_template.ts";
-import { OutputParser, type ParsedDelta } from "../../src/text/output_parser.ts";
-import type { Tool } from "../../src/text/tool_call.ts";
+import { addDelta, emptyAnswer } from "../support/answer.ts";
+import { OutputParser, type ParsedDelta, type Tool } from "../../src/text/output_parser.ts";
 import { GREEDY } from "../support/native.ts";
 
 const DEMO = join(import.meta.dir, "../../models/demo");
@@ -44,13 +44,10 @@ async function ask(conversation: Conversation, question: Question): Promise<Answ
 }
 
 function collect(deltas: ParsedDelta[]): Answer {
-  const answer: Answer = { reasoning: "", content: "", calls: [] };
-  for (const delta of deltas) {
-    if (delta.kind === "tool_call") {
-      answer.calls.push({ name: delta.call.name, arguments: JSON.parse(delta.call.arguments) });
-    } else answer[delta.kind] += delta.text;
-  }
-  return answer;
+  const whole = emptyAnswer();
+  for (const delta of deltas) addDelta(whole, delta);
+  const calls = whole.calls.map((call) => ({ name: call.name, arguments: JSON.parse(call.arguments) as unknown }));
+  return { reasoning: whole.reasoning, content: whole.content, calls };
 }
 
 function isRight(question: Question, answer: Answer): boolean {
