@@ -4,14 +4,17 @@
  */
 import { Tokenizer as HuggingFaceTokenizer } from "@huggingface/tokenizers";
 import { z } from "zod";
-import { SurgeError } from "../base/errors.ts";
+import { messageOf, SurgeError } from "../base/errors.ts";
 
-const AddedToken = z.object({ id: z.number().int().nonnegative(), content: z.string().min(1), special: z.boolean() });
+/** Far above any vocabulary; ids index arrays. */
+const ID_MAX = 1 << 24;
+const Id = z.number().int().min(0).max(ID_MAX);
+const AddedToken = z.object({ id: Id, content: z.string().min(1), special: z.boolean() });
 
 /** What is needed of a tokenizer.json; the rest goes to the library as it is. */
 const TokenizerJson = z.looseObject({
   added_tokens: z.array(z.looseObject(AddedToken.shape)).default([]),
-  model: z.looseObject({ type: z.literal("BPE"), vocab: z.record(z.string(), z.number()) }),
+  model: z.looseObject({ type: z.literal("BPE"), vocab: z.record(z.string(), Id) }),
 });
 export type TokenizerJson = Record<string, unknown>;
 export type AddedToken = z.infer<typeof AddedToken>;
@@ -46,7 +49,7 @@ export class Tokenizer {
     }
     this.added = parsed.data.added_tokens.map(({ id, content, special }) => ({ id, content, special }));
     for (const [token, id] of Object.entries(parsed.data.model.vocab)) this.#tokens[id] = token;
-    this.#plain = new HuggingFaceTokenizer({ ...json, added_tokens: [] }, {});
+    this.#plain = plainTokenizer(json);
     this.#addedById = new Map(this.added.map((token) => [token.id, token]));
     this.#pattern = { all: patternOf(this.added), text: patternOf(this.added.filter((token) => !token.special)) };
   }
@@ -101,6 +104,15 @@ export class Tokenizer {
   decode(ids: number[], options: { skipSpecial?: boolean } = {}): string {
     const kept = options.skipSpecial ? ids.filter((id) => !this.isSpecial(id)) : ids;
     return new TextDecoder("utf-8", { ignoreBOM: true }).decode(Buffer.concat(kept.map((id) => this.bytes(id))));
+  }
+}
+
+/** The library's tokenizer without added tokens: it pre-tokenises and merges. */
+function plainTokenizer(json: TokenizerJson): HuggingFaceTokenizer {
+  try {
+    return new HuggingFaceTokenizer({ ...json, added_tokens: [] }, {});
+  } catch (thrown) {
+    throw new SurgeError("data", `The tokenizer cannot be built: ${messageOf(thrown).replace(/\.$/, "")}.`);
   }
 }
 

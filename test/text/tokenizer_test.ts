@@ -3,8 +3,6 @@ import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
-import { readGgufTokenizer } from "../../src/model/gguf.ts";
-import { tokenizerJsonOfGguf } from "../../src/text/gguf_tokenizer.ts";
 import { Tokenizer, type TokenizerJson } from "../../src/text/tokenizer.ts";
 import { Utf8Stream } from "../../src/text/utf8_stream.ts";
 
@@ -77,18 +75,11 @@ test("empty text and no ids", () => {
   expect(tokenizer.decode([])).toBe("");
 });
 
-test("rebuilt from GGUF metadata, a tokenizer gives the ids of its tokenizer.json", () => {
-  const fromJson = new Tokenizer(json(join(DEMO, "hf/tokenizer.json")));
-  const fromGguf = new Tokenizer(tokenizerJsonOfGguf(readGgufTokenizer(join(DEMO, "demo-q4_k.gguf"))));
-  const small = JSON.parse(readFileSync(join(GOLDEN, "small/vectors.json"), "utf8")) as Vectors;
-  for (const { text } of small.encode) {
-    for (const added of ["all", "text", "none"] as const) {
-      expect(fromGguf.encode(text, added)).toEqual(fromJson.encode(text, added));
-    }
-  }
-});
-
-test("an unknown pre-tokenizer is refused by name", () => {
-  const metadata = new Map<string, unknown>([["tokenizer.ggml.model", "gpt2"], ["tokenizer.ggml.pre", "falcon"]]);
-  expect(() => tokenizerJsonOfGguf(metadata)).toThrow(/falcon/);
+test.each([
+  ["no BPE", { model: { type: "Unigram", vocab: {} } }],
+  ["an id past every vocabulary", { model: { type: "BPE", vocab: { a: 4e9 }, merges: [] } }],
+  ["a half id", { model: { type: "BPE", vocab: { a: 1.5 }, merges: [] } }],
+  ["no decoder", { model: { type: "BPE", vocab: { a: 0 }, merges: [] } }],
+])("a damaged tokenizer.json ends in one sentence: %s", (_what, json) => {
+  expect(() => new Tokenizer(json)).toThrow(/^The tokenizer [^\n]*\.$/);
 });
