@@ -32,7 +32,7 @@ fmt: tools ## format the TypeScript
 	@$(DENO) fmt
 
 fmtcheck: tools
-	@$(DENO) fmt --check --quiet
+	@NO_COLOR=1 $(DENO) fmt --check || { echo "Not formatted; make fmt does it." >&2; exit 1; }
 
 lint: tools ## lint the TypeScript
 	@$(DENO) lint --quiet
