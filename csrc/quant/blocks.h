@@ -4,9 +4,20 @@
 
 #include "quant/half.h"
 
-static inline uint16_t read_u16(const uint8_t *p) { return (uint16_t)(p[0] | p[1] << 8); }
+/* Files are little-endian and so is every processor this library is built for; loads are then plain and vectorise. */
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "block decoding needs a little-endian processor");
 
-static inline uint32_t read_u32(const uint8_t *p) { return (uint32_t)read_u16(p) | (uint32_t)read_u16(p + 2) << 16; }
+static inline uint16_t read_u16(const uint8_t *p) {
+  uint16_t value;
+  memcpy(&value, p, sizeof value);
+  return value;
+}
+
+static inline uint32_t read_u32(const uint8_t *p) {
+  uint32_t value;
+  memcpy(&value, p, sizeof value);
+  return value;
+}
 
 static inline float read_f16(const uint8_t *p) { return quant_f16_to_f32(read_u16(p)); }
 

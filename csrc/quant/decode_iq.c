@@ -17,7 +17,7 @@ static void put_signed(uint64_t word, uint8_t signs, int first, int count, float
   }
 }
 
-void decode_IQ2_XXS(const void *blocks, float *ret_values, size_t block_count) {
+void decode_IQ2_XXS(const void *restrict blocks, float *restrict ret_values, size_t block_count) {
   const uint8_t *b = blocks;
   for (size_t i = 0; i < block_count; i++, b += 66) {
     const float d = read_f16(b);
@@ -32,7 +32,7 @@ void decode_IQ2_XXS(const void *blocks, float *ret_values, size_t block_count) {
   }
 }
 
-void decode_IQ2_XS(const void *blocks, float *ret_values, size_t block_count) {
+void decode_IQ2_XS(const void *restrict blocks, float *restrict ret_values, size_t block_count) {
   const uint8_t *b = blocks;
   for (size_t i = 0; i < block_count; i++, b += 74) {
     const float d = read_f16(b);
@@ -45,7 +45,7 @@ void decode_IQ2_XS(const void *blocks, float *ret_values, size_t block_count) {
   }
 }
 
-void decode_IQ2_S(const void *blocks, float *ret_values, size_t block_count) {
+void decode_IQ2_S(const void *restrict blocks, float *restrict ret_values, size_t block_count) {
   const uint8_t *b = blocks;
   for (size_t i = 0; i < block_count; i++, b += 82) {
     const float d = read_f16(b);
@@ -58,7 +58,7 @@ void decode_IQ2_S(const void *blocks, float *ret_values, size_t block_count) {
   }
 }
 
-void decode_IQ3_XXS(const void *blocks, float *ret_values, size_t block_count) {
+void decode_IQ3_XXS(const void *restrict blocks, float *restrict ret_values, size_t block_count) {
   const uint8_t *b = blocks;
   for (size_t i = 0; i < block_count; i++, b += 98) {
     const float d = read_f16(b);
@@ -72,7 +72,7 @@ void decode_IQ3_XXS(const void *blocks, float *ret_values, size_t block_count) {
   }
 }
 
-void decode_IQ3_S(const void *blocks, float *ret_values, size_t block_count) {
+void decode_IQ3_S(const void *restrict blocks, float *restrict ret_values, size_t block_count) {
   const uint8_t *b = blocks;
   for (size_t i = 0; i < block_count; i++, b += 110) {
     const float d = read_f16(b);
@@ -93,7 +93,7 @@ static void put_shifted(uint64_t word, float scale, float delta, float *ret) {
   }
 }
 
-void decode_IQ1_S(const void *blocks, float *ret_values, size_t block_count) {
+void decode_IQ1_S(const void *restrict blocks, float *restrict ret_values, size_t block_count) {
   const uint8_t *b = blocks;
   for (size_t i = 0; i < block_count; i++, b += 50) {
     const float d = read_f16(b);
@@ -108,7 +108,7 @@ void decode_IQ1_S(const void *blocks, float *ret_values, size_t block_count) {
   }
 }
 
-void decode_IQ1_M(const void *blocks, float *ret_values, size_t block_count) {
+void decode_IQ1_M(const void *restrict blocks, float *restrict ret_values, size_t block_count) {
   const uint8_t *b = blocks;
   for (size_t i = 0; i < block_count; i++, b += 56) {
     uint32_t d_bits = 0;

@@ -3,7 +3,7 @@
 #include "quant/decode.h"
 #include "quant/tables.h"
 
-void decode_Q2_K(const void *blocks, float *ret_values, size_t block_count) {
+void decode_Q2_K(const void *restrict blocks, float *restrict ret_values, size_t block_count) {
   const uint8_t *b = blocks;
   for (size_t i = 0; i < block_count; i++, b += 84, ret_values += 256) {
     const float d = read_f16(b + 80);
@@ -26,7 +26,7 @@ static int q3_scale(const uint8_t *scales, int sub) {
   return (low | high << 4) - 32;
 }
 
-void decode_Q3_K(const void *blocks, float *ret_values, size_t block_count) {
+void decode_Q3_K(const void *restrict blocks, float *restrict ret_values, size_t block_count) {
   const uint8_t *b = blocks;
   for (size_t i = 0; i < block_count; i++, b += 110, ret_values += 256) {
     const float d = read_f16(b + 108);
@@ -52,7 +52,7 @@ static void k_scale_min(const uint8_t *scales, int sub, int *ret_scale, int *ret
   }
 }
 
-void decode_Q4_K(const void *blocks, float *ret_values, size_t block_count) {
+void decode_Q4_K(const void *restrict blocks, float *restrict ret_values, size_t block_count) {
   const uint8_t *b = blocks;
   for (size_t i = 0; i < block_count; i++, b += 144, ret_values += 256) {
     const float d = read_f16(b);
@@ -72,7 +72,7 @@ void decode_Q4_K(const void *blocks, float *ret_values, size_t block_count) {
   }
 }
 
-void decode_Q5_K(const void *blocks, float *ret_values, size_t block_count) {
+void decode_Q5_K(const void *restrict blocks, float *restrict ret_values, size_t block_count) {
   const uint8_t *b = blocks;
   for (size_t i = 0; i < block_count; i++, b += 176, ret_values += 256) {
     const float d = read_f16(b);
@@ -92,25 +92,25 @@ void decode_Q5_K(const void *blocks, float *ret_values, size_t block_count) {
   }
 }
 
-void decode_Q6_K(const void *blocks, float *ret_values, size_t block_count) {
+void decode_Q6_K(const void *restrict blocks, float *restrict ret_values, size_t block_count) {
   const uint8_t *b = blocks;
   for (size_t i = 0; i < block_count; i++, b += 210, ret_values += 256) {
     const float d = read_f16(b + 208);
-    for (int part = 0; part < 8; part++) { /* 32 elements each; four parts to a half */
-      const uint8_t *low = b + 64 * (part / 4) + 32 * (part % 2);
-      const uint8_t *high = b + 128 + 32 * (part / 4);
-      const int low_shift = part % 4 / 2 * 4;
-      const int high_shift = part % 4 * 2;
-      for (int j = 0; j < 32; j++) {
-        const int q = (low[j] >> low_shift & 15) | (high[j] >> high_shift & 3) << 4;
-        const int scale = (int8_t)b[192 + 2 * part + j / 16];
-        ret_values[32 * part + j] = d * (float)scale * (float)(q - 32);
+    for (int sub = 0; sub < 16; sub++) { /* 16 elements each; eight to a half, two to a run of 32 with the same shifts */
+      const int run = sub % 8 / 2;
+      const uint8_t *low = b + 64 * (sub / 8) + 32 * (run % 2) + 16 * (sub % 2);
+      const uint8_t *high = b + 128 + 32 * (sub / 8) + 16 * (sub % 2);
+      const int low_shift = 4 * (run / 2);
+      const int high_shift = 2 * run;
+      const float s = d * (float)(int8_t)b[192 + sub];
+      for (int j = 0; j < 16; j++) {
+        ret_values[16 * sub + j] = s * (float)(((low[j] >> low_shift & 15) | (high[j] >> high_shift & 3) << 4) - 32);
       }
     }
   }
 }
 
-void decode_IQ4_XS(const void *blocks, float *ret_values, size_t block_count) {
+void decode_IQ4_XS(const void *restrict blocks, float *restrict ret_values, size_t block_count) {
   const uint8_t *b = blocks;
   for (size_t i = 0; i < block_count; i++, b += 136, ret_values += 256) {
     const float d = read_f16(b);
@@ -143,7 +143,7 @@ static float *ternary_run(const uint8_t *bytes, int count, int digits, float d, 
   return ret;
 }
 
-void decode_TQ1_0(const void *blocks, float *ret_values, size_t block_count) {
+void decode_TQ1_0(const void *restrict blocks, float *restrict ret_values, size_t block_count) {
   const uint8_t *b = blocks;
   for (size_t i = 0; i < block_count; i++, b += 54) {
     const float d = read_f16(b + 52);
@@ -153,7 +153,7 @@ void decode_TQ1_0(const void *blocks, float *ret_values, size_t block_count) {
   }
 }
 
-void decode_TQ2_0(const void *blocks, float *ret_values, size_t block_count) {
+void decode_TQ2_0(const void *restrict blocks, float *restrict ret_values, size_t block_count) {
   const uint8_t *b = blocks;
   for (size_t i = 0; i < block_count; i++, b += 66, ret_values += 256) {
     const float d = read_f16(b + 64);

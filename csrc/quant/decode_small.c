@@ -3,7 +3,7 @@
 #include "quant/decode.h"
 #include "quant/tables.h"
 
-void decode_Q4_0(const void *blocks, float *ret_values, size_t block_count) {
+void decode_Q4_0(const void *restrict blocks, float *restrict ret_values, size_t block_count) {
   const uint8_t *b = blocks;
   for (size_t i = 0; i < block_count; i++, b += 18, ret_values += 32) {
     const float d = read_f16(b);
@@ -14,7 +14,7 @@ void decode_Q4_0(const void *blocks, float *ret_values, size_t block_count) {
   }
 }
 
-void decode_Q4_1(const void *blocks, float *ret_values, size_t block_count) {
+void decode_Q4_1(const void *restrict blocks, float *restrict ret_values, size_t block_count) {
   const uint8_t *b = blocks;
   for (size_t i = 0; i < block_count; i++, b += 20, ret_values += 32) {
     const float d = read_f16(b);
@@ -28,7 +28,7 @@ void decode_Q4_1(const void *blocks, float *ret_values, size_t block_count) {
 
 static int fifth_bit(uint32_t high, int element) { return (int)((high >> element & 1u) << 4); }
 
-void decode_Q5_0(const void *blocks, float *ret_values, size_t block_count) {
+void decode_Q5_0(const void *restrict blocks, float *restrict ret_values, size_t block_count) {
   const uint8_t *b = blocks;
   for (size_t i = 0; i < block_count; i++, b += 22, ret_values += 32) {
     const float d = read_f16(b);
@@ -40,7 +40,7 @@ void decode_Q5_0(const void *blocks, float *ret_values, size_t block_count) {
   }
 }
 
-void decode_Q5_1(const void *blocks, float *ret_values, size_t block_count) {
+void decode_Q5_1(const void *restrict blocks, float *restrict ret_values, size_t block_count) {
   const uint8_t *b = blocks;
   for (size_t i = 0; i < block_count; i++, b += 24, ret_values += 32) {
     const float d = read_f16(b);
@@ -53,7 +53,7 @@ void decode_Q5_1(const void *blocks, float *ret_values, size_t block_count) {
   }
 }
 
-void decode_Q8_0(const void *blocks, float *ret_values, size_t block_count) {
+void decode_Q8_0(const void *restrict blocks, float *restrict ret_values, size_t block_count) {
   const uint8_t *b = blocks;
   for (size_t i = 0; i < block_count; i++, b += 34, ret_values += 32) {
     const float d = read_f16(b);
@@ -63,7 +63,7 @@ void decode_Q8_0(const void *blocks, float *ret_values, size_t block_count) {
   }
 }
 
-void decode_IQ4_NL(const void *blocks, float *ret_values, size_t block_count) {
+void decode_IQ4_NL(const void *restrict blocks, float *restrict ret_values, size_t block_count) {
   const uint8_t *b = blocks;
   for (size_t i = 0; i < block_count; i++, b += 18, ret_values += 32) {
     const float d = read_f16(b);
@@ -77,7 +77,7 @@ void decode_IQ4_NL(const void *blocks, float *ret_values, size_t block_count) {
 /* 2^(e - 128): half the E8M0 value, since the E2M1 table holds doubled values. The two smallest are subnormal. */
 static float e8m0_half(uint8_t e) { return quant_bits_to_f32(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23); }
 
-void decode_MXFP4(const void *blocks, float *ret_values, size_t block_count) {
+void decode_MXFP4(const void *restrict blocks, float *restrict ret_values, size_t block_count) {
   const uint8_t *b = blocks;
   for (size_t i = 0; i < block_count; i++, b += 17, ret_values += 32) {
     const float d = e8m0_half(b[0]);
@@ -101,7 +101,7 @@ static float ue4m3_half(uint8_t code) {
   return (1.0f + mantissa / 8.0f) * quant_bits_to_f32((uint32_t)(exponent + 119) << 23);
 }
 
-void decode_NVFP4(const void *blocks, float *ret_values, size_t block_count) {
+void decode_NVFP4(const void *restrict blocks, float *restrict ret_values, size_t block_count) {
   const uint8_t *b = blocks;
   for (size_t i = 0; i < block_count; i++, b += 36, ret_values += 64) {
     for (int s = 0; s < 4; s++) {

@@ -20,7 +20,7 @@ typedef struct quant_format {
   uint32_t dtype;
   uint32_t block_elements, block_bytes;
   const char *name;
-  /* Decodes block_count blocks at any alignment into block_count * block_elements values. */
+  /* Decodes block_count blocks at any alignment into block_count * block_elements values; the two must not overlap. */
   void (*decode)(const void *blocks, float *ret_values, size_t block_count);
 } quant_format;
 
