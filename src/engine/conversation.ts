@@ -5,6 +5,7 @@
 import { SurgeError } from "../base/errors.ts";
 import { readTextSource } from "../model/text_source.ts";
 import type { Manifest } from "../model/manifest.ts";
+import { oneLine } from "../model/untrusted_text.ts";
 import type { Plan } from "../plan/schema.ts";
 import { type ChatMessage, ChatTemplate, type TemplateOptions } from "../text/chat_template.ts";
 import { tokenizerJsonOfGguf } from "../text/gguf_tokenizer.ts";
@@ -28,13 +29,25 @@ const END_TOKENS = ["<|im_end|>", "<|endoftext|>"];
 
 export function loadModelText(manifest: Manifest): ModelText {
   const source = readTextSource(manifest);
-  const tokenizer = new Tokenizer(source.kind === "gguf" ? tokenizerJsonOfGguf(source.metadata) : source.tokenizer);
+  const tokenizer = naming(
+    source.tokenizerPath,
+    () => new Tokenizer(source.kind === "gguf" ? tokenizerJsonOfGguf(source.metadata) : source.tokenizer),
+  );
+  const { chatTemplate } = source;
+  const template = chatTemplate === undefined
+    ? undefined
+    : naming(source.templatePath, () => new ChatTemplate(chatTemplate, tokenizer));
   const ends = END_TOKENS.map((token) => tokenizer.addedId(token)).filter((id) => id !== undefined);
-  return {
-    tokenizer,
-    template: source.chatTemplate === undefined ? undefined : new ChatTemplate(source.chatTemplate, tokenizer),
-    stopTokens: [...new Set([...manifest.stopTokens, ...ends])],
-  };
+  return { tokenizer, template, stopTokens: [...new Set([...manifest.stopTokens, ...ends])] };
+}
+
+/** src/text knows no files; a person must be told which one is at fault. */
+function naming<T>(path: string, make: () => T): T {
+  try {
+    return make();
+  } catch (thrown) {
+    throw thrown instanceof SurgeError ? new SurgeError(thrown.kind, `${path}: ${oneLine(thrown.message)}`) : thrown;
+  }
 }
 
 export interface AnswerSettings {

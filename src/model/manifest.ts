@@ -6,8 +6,16 @@
  */
 import { z } from "zod";
 
-const count = z.number().int().nonnegative();
-const positive = z.number().int().positive();
+const MOST_U32 = 0xffffffff;
+const MOST_U64 = (1n << 64n) - 1n;
+
+/** Counts and indices cross to C as 32-bit numbers, byte offsets and times as 64-bit ones. */
+const count = z.number().int().nonnegative().max(MOST_U32);
+const positive = z.number().int().positive().max(MOST_U32);
+const byteCount = z.number().int().nonnegative();
+const decimalU64 = z.string().regex(/^\d{1,20}$/).refine((text) => BigInt(text) <= MOST_U64, "more than 64 bits");
+/** What the system allows in a path; control characters could end it early or write into a terminal. */
+const filePath = z.string().min(1).max(4095).regex(/^\P{Cc}*$/u, "control characters in a path");
 
 /** Roles are the lower-case names of SURGE_ROLES in csrc/include/surge.h. */
 export const ROLES = [
@@ -84,10 +92,10 @@ export type ModelConfig = z.infer<typeof ModelConfig>;
 
 /** A file as it was when the manifest was made; a change is an error before any weight is used. */
 export const ManifestFile = z.object({
-  path: z.string(),
-  bytes: count,
-  mtimeNs: z.string().regex(/^\d+$/),
-  inode: z.string().regex(/^\d+$/),
+  path: filePath,
+  bytes: byteCount,
+  mtimeNs: decimalU64,
+  inode: decimalU64,
 });
 export type ManifestFile = z.infer<typeof ManifestFile>;
 
@@ -95,8 +103,8 @@ export const TensorScale = z.object({
   kind: z.enum(["block_128", "tensor"]),
   dtype: z.enum(["F32", "F16", "BF16"]),
   file: count,
-  offset: count,
-  expertStride: count,
+  offset: byteCount,
+  expertStride: byteCount,
   rowFirst: count,
   rows: positive,
   cols: positive,
@@ -110,16 +118,16 @@ export type TensorScale = z.infer<typeof TensorScale>;
 export const ManifestTensor = z.object({
   name: z.string(),
   role: z.enum(ROLES),
-  layer: z.number().int().min(-1),
+  layer: z.number().int().min(-1).max(0x7fffffff),
   dtype: z.string(),
   file: count,
-  offset: count,
+  offset: byteCount,
   rowFirst: count,
   rows: positive,
   cols: positive,
   expertFirst: count,
   expertCount: positive,
-  expertStride: count,
+  expertStride: byteCount,
   transform: z.enum(["none", "add_one", "neg_exp"]),
   scale: TensorScale.optional(),
 });
@@ -143,16 +151,16 @@ export const Manifest = z.object({
   name: z.string(),
   format: z.enum(["gguf", "safetensors"]),
   config: ModelConfig,
-  files: z.array(ManifestFile),
-  tensors: z.array(ManifestTensor),
+  files: z.array(ManifestFile).min(1),
+  tensors: z.array(ManifestTensor).min(1),
   /** Index of the GGUF file whose metadata holds the tokenizer, or paths of tokenizer.json and its companions. */
   text: z.discriminatedUnion("kind", [
     z.object({ kind: z.literal("gguf"), file: count }),
     z.object({
       kind: z.literal("huggingface"),
-      tokenizer: z.string(),
-      tokenizerConfig: z.string().optional(),
-      chatTemplate: z.string().optional(),
+      tokenizer: filePath,
+      tokenizerConfig: filePath.optional(),
+      chatTemplate: filePath.optional(),
     }),
   ]),
   stopTokens: z.array(count),

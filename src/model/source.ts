@@ -8,12 +8,12 @@ import { SurgeError } from "../base/errors.ts";
 import type { GgufSource, HuggingFaceSource, ModelSource } from "./adapters/adapter.ts";
 import { checkConfig } from "./adapters/check_config.ts";
 import { ADAPTERS } from "./adapters/index.ts";
-import { DTYPES } from "./dtypes.ts";
 import { isEmbedded, readJson, statFile, withFile } from "./file_reader.ts";
 import { type GgufMetadata, readGguf } from "./gguf.ts";
 import { Manifest, type SamplingDefaults } from "./manifest.ts";
+import { checkManifest } from "./manifest_check.ts";
 import { readSafetensors } from "./safetensors.ts";
-import { printableName, quoted } from "./untrusted_text.ts";
+import { quoted } from "./untrusted_text.ts";
 
 type Json = Record<string, unknown>;
 
@@ -162,7 +162,8 @@ function fromManifest(path: string): Manifest {
   }
   const manifest = parsed.data;
   const place = (file: string) => isAbsolute(file) ? file : join(dirname(path), file);
-  checkReferences(manifest, path);
+  checkManifest(manifest, path);
+  checkConfig(manifest.config, path);
   const text = manifest.text.kind === "gguf" ? manifest.text : withoutUndefined({
     kind: manifest.text.kind,
     tokenizer: place(manifest.text.tokenizer),
@@ -170,27 +171,6 @@ function fromManifest(path: string): Manifest {
     chatTemplate: manifest.text.chatTemplate && place(manifest.text.chatTemplate),
   });
   return { ...manifest, text, files: manifest.files.map((file) => ({ ...file, path: place(file.path) })) };
-}
-
-/** Indices that point nowhere and formats that nobody decodes; ranges are checked again when the files are mapped. */
-function checkReferences(manifest: Manifest, path: string): void {
-  const { files, tensors, text, config } = manifest;
-  const wrong = (what: string) => new SurgeError("data", `${path}: ${what}.`);
-  for (const tensor of tensors) {
-    printableName(tensor.name, path, "the name of a tensor");
-    const file = Math.max(tensor.file, tensor.scale?.file ?? 0);
-    if (file >= files.length) throw wrong(`tensor ${tensor.name} names file ${file}, which is not listed`);
-    if (!DTYPES.has(tensor.dtype)) {
-      throw wrong(`tensor ${tensor.name} is stored as ${quoted(tensor.dtype)}, which is not supported`);
-    }
-    if (tensor.layer >= config.layers) {
-      throw wrong(`tensor ${tensor.name} belongs to layer ${tensor.layer} of ${config.layers}`);
-    }
-  }
-  if (text.kind === "gguf" && text.file >= files.length) {
-    throw wrong(`text names file ${text.file}, which is not listed`);
-  }
-  checkConfig(config, path);
 }
 
 function isGguf(path: string): boolean {

@@ -27,10 +27,12 @@ export function addTensor(tensors: Map<string, StoredTensor>, tensor: StoredTens
 
 /** Every range inside its file, none overlapping another. */
 export function checkRanges(tensors: Map<string, StoredTensor>, files: ManifestFile[]): void {
-  const sorted = [...tensors.values()].sort((a, b) => a.file - b.file || a.offset - b.offset);
+  /* An empty tensor may share its offset with the next one, so it goes first. */
+  const size = (tensor: StoredTensor) => tensor.bytes ?? 0;
+  const sorted = [...tensors.values()].sort((a, b) => a.file - b.file || a.offset - b.offset || size(a) - size(b));
   sorted.forEach((tensor, i) => {
     const file = files[tensor.file]!;
-    const end = tensor.offset + (tensor.bytes ?? 0);
+    const end = tensor.offset + size(tensor);
     if (!Number.isSafeInteger(end) || end > file.bytes) {
       throw new SurgeError(
         "data",
@@ -38,7 +40,7 @@ export function checkRanges(tensors: Map<string, StoredTensor>, files: ManifestF
       );
     }
     const next = sorted[i + 1];
-    if (next !== undefined && next.file === tensor.file && (tensor.bytes ?? 0) > 0 && end > next.offset) {
+    if (next !== undefined && next.file === tensor.file && size(tensor) > 0 && end > next.offset) {
       throw new SurgeError("data", `${file.path}: tensors ${tensor.name} and ${next.name} overlap.`);
     }
   });

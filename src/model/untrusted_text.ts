@@ -13,6 +13,11 @@ export function printableName(name: string, path: string, what: string): string 
   throw new SurgeError("data", `${path}: ${what} is empty or holds unprintable characters; the file is damaged.`);
 }
 
+/** A message that quotes a file somewhere, as one printable line. */
+export function oneLine(message: string): string {
+  return message.replace(new RegExp(UNPRINTABLE, "gu"), "?");
+}
+
 /** A value of any kind as short printable JSON; "unknown" when there is none. */
 export function quoted(value: unknown): string {
   const json = (JSON.stringify(value) ?? "unknown").replace(new RegExp(UNPRINTABLE, "gu"), "?");
