@@ -137,10 +137,21 @@ function write(path: string, bytes: Buffer, random: Random): void {
   if (random(3) > 0) truncateSync(path, bytes.length + DATA_BYTES);
 }
 
+/** What readModel makes of the GGUF headers, as JSON: made here, so that it cannot fall behind the schema. */
+function manifestCorpus(folder: string): Sample[] {
+  return ["qwen35moe", "qwen3moe"].map((name) => {
+    const path = join(folder, `${name}.gguf`);
+    copyFileSync(join(CORPUS, "gguf", name), path);
+    truncateSync(path, statSync(path).size + DATA_BYTES);
+    return { name, bytes: Buffer.from(JSON.stringify(readModel(path))) };
+  });
+}
+
 function targets(folder: string): Target[] {
   const gguf = join(folder, "model.gguf");
   const weights = join(folder, "model.safetensors");
   const config = join(folder, "config.json");
+  const manifest = join(folder, "manifest.json");
   return [
     {
       name: "gguf",
@@ -169,6 +180,14 @@ function targets(folder: string): Target[] {
         copyFileSync(join(CORPUS, `safetensors/${name}`), weights);
         truncateSync(weights, statSync(weights).size + DATA_BYTES);
         readModel(folder);
+      },
+    },
+    {
+      name: "manifest",
+      corpus: manifestCorpus(folder),
+      run(bytes) {
+        writeFileSync(manifest, bytes);
+        readModel(manifest);
       },
     },
   ];

@@ -1,8 +1,8 @@
-/** Runs the fuzz target: FUZZ_SECONDS (default 5), FUZZ_SEED to make a run again (default: by the clock, printed). */
+/** Runs the fuzz target: FUZZ_SECONDS (default 3), FUZZ_SEED to make a run again (default: by the clock, printed). */
 import { expect, test } from "bun:test";
 import { fuzzReaders } from "./readers_fuzz.ts";
 
-const seconds = Number(process.env["FUZZ_SECONDS"] ?? 5);
+const seconds = Number(process.env["FUZZ_SECONDS"] ?? 3);
 const seed = Number(process.env["FUZZ_SEED"] ?? Date.now() % 2 ** 31);
 
 test(

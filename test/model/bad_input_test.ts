@@ -267,6 +267,7 @@ describe("manifests that lie", () => {
     ["YaRN betas", rope({ kind: "yarn", factor: 4, originalContext: 64, betaFast: -1 }), /YaRN betas of -1/],
     ["epsilon of nearly 0", (m) => void (m.config.rmsEps = 1e-300), /an epsilon of 1e-300/],
     ["time of more than 64 bits", file({ mtimeNs: "9".repeat(20) }), /mtimeNs/],
+    ["time of no digits", file({ mtimeNs: "1 day" }), /mtimeNs/],
     ["a path with an early end", file({ path: `${GGUF}\0.gguf` }), /files.0.path/],
     ["a path of two lines", file({ path: "a\nb" }), /files.0.path/],
     ["a path too long", file({ path: "/a".repeat(3000) }), /files.0.path/],
