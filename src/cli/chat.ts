@@ -1,8 +1,8 @@
 /** `surge chat [MODEL]`: a conversation in the terminal; without one, standard input is the one message. */
 import { EXIT, SurgeError } from "../base/errors.ts";
 import { startRepl } from "../repl/repl.ts";
-import type { Command } from "./command.ts";
-import { ANSWER_FLAGS, MODEL_FLAG, PLAN_FLAGS, SAMPLING_FLAGS } from "./flags.ts";
+import { type Command, modelAndRest } from "./command.ts";
+import { ANSWER_FLAGS, MODEL_FLAG, PLAN_FLAGS } from "./flags.ts";
 import { answerOnce } from "./run.ts";
 import { answerSettings, openForChat } from "./session.ts";
 import { readStandardInput } from "./stdio.ts";
@@ -11,14 +11,15 @@ export const chat: Command = {
   name: "chat",
   summary: "chat in the terminal",
   usage: "[MODEL]",
-  flags: [MODEL_FLAG, ...ANSWER_FLAGS, ...SAMPLING_FLAGS, ...PLAN_FLAGS],
+  most: 1,
+  flags: [MODEL_FLAG, ...ANSWER_FLAGS, ...PLAN_FLAGS],
   async run(args) {
     const interactive = process.stdin.isTTY === true && process.stdout.isTTY === true;
-    const piped = interactive ? "" : (await readStandardInput()).trim();
+    const piped = interactive ? "" : (await readStandardInput()).trimEnd();
     if (!interactive && piped === "") {
       throw new SurgeError("usage", "surge chat needs a terminal, or a message on standard input.");
     }
-    const model = await openForChat(args.text("model") ?? args.positional[0] ?? "demo", args);
+    const model = await openForChat(modelAndRest(args).model ?? "demo", args);
     const settings = answerSettings(args, model.manifest);
     const system = args.text("system") ?? "";
     try {

@@ -3,34 +3,24 @@
  */
 import { parseArgs } from "@std/cli/parse-args";
 import { SurgeError } from "../base/errors.ts";
+import { describeRange, NUMBER_SETTINGS, readNumber } from "../engine/settings.ts";
 
-export interface Flag {
+interface FlagNames {
   name: string;
   /** llama.cpp's short names and other spellings. */
-  alias?: string[];
-  kind: "number" | "integer" | "text" | "texts" | "switch" | "toggle";
-  min?: number;
-  max?: number;
-  /** Placeholder of the value in help. */
-  value?: string;
+  alias?: readonly string[];
   help: string;
 }
 
-const integer = (name: string, help: string, more: Partial<Flag> = {}): Flag => ({
-  name,
-  kind: "integer",
-  value: "N",
-  min: 0,
-  help,
-  ...more,
-});
-const number = (name: string, help: string, more: Partial<Flag>): Flag => ({
-  name,
-  kind: "number",
-  value: "X",
-  help,
-  ...more,
-});
+/** `value` is the placeholder in help. "texts" may be repeated, a "toggle" has a --no- form, a "choice" is one of a few words. */
+export type Flag =
+  & FlagNames
+  & (
+    | { kind: "number"; whole: boolean; min: number; max: number }
+    | { kind: "text" | "texts"; value: string }
+    | { kind: "choice"; of: readonly string[] }
+    | { kind: "switch" | "toggle" }
+  );
 
 export const MODEL_FLAG: Flag = {
   name: "model",
@@ -40,29 +30,37 @@ export const MODEL_FLAG: Flag = {
   help: "the model, instead of the first argument",
 };
 
+/** Ranges are the plan's (src/plan/schema.ts). */
 export const PLAN_FLAGS: Flag[] = [
-  integer("ctx", "tokens of context", { alias: ["c", "ctx-size"], min: 1, max: 1 << 24 }),
-  integer("threads", "threads (default: physical cores)", { alias: ["t"], min: 1, max: 512 }),
-  { name: "kv", kind: "text", value: "f16|f32", help: "precision of keys and values" },
+  {
+    name: "ctx",
+    alias: ["c", "ctx-size"],
+    kind: "number",
+    whole: true,
+    min: 1,
+    max: 1 << 24,
+    help: "tokens of context",
+  },
+  {
+    name: "threads",
+    alias: ["t"],
+    kind: "number",
+    whole: true,
+    min: 1,
+    max: 512,
+    help: "threads (default: physical cores)",
+  },
+  { name: "kv", kind: "choice", of: ["f16", "f32"], help: "precision of keys and values" },
 ];
 
-export const SAMPLING_FLAGS: Flag[] = [
-  number("temperature", "0 picks the likeliest token", { alias: ["temp"], min: 0, max: 100 }),
-  integer("top-k", "draw among the K likeliest; 0 = all"),
-  number("top-p", "draw among the likeliest that hold this probability", { min: 1e-6, max: 1 }),
-  number("min-p", "drop tokens below this share of the likeliest", { min: 0, max: 1 }),
-  number("presence-penalty", "subtracted once for tokens already in the answer", { min: -100, max: 100 }),
-  number("frequency-penalty", "subtracted for each time a token is in the answer", { min: -100, max: 100 }),
-  number("repeat-penalty", "divides the score of tokens already seen; 1 = off", { min: 0.01, max: 100 }),
-  integer("seed", "same seed, same text", { alias: ["s"], max: Number.MAX_SAFE_INTEGER }),
-];
-
+/** How an answer is drawn and where it ends. */
 export const ANSWER_FLAGS: Flag[] = [
-  integer("max-tokens", "most tokens of an answer", { alias: ["n", "predict", "n-predict"], min: 1 }),
   { name: "system", alias: ["sys"], kind: "text", value: "TEXT", help: "system prompt" },
   { name: "think", kind: "toggle", help: "let the model think first, or not (--no-think)" },
-  integer("reasoning-budget", "tokens after which thinking is closed"),
   { name: "stop", kind: "texts", value: "TEXT", help: "ends the answer; may be repeated" },
+  ...NUMBER_SETTINGS.map(({ name, alias, whole, min, max, help }): Flag => (
+    { name, alias, kind: "number", whole, min, max, help }
+  )),
 ];
 
 export interface Parsed {
@@ -94,19 +92,10 @@ export function nearest(word: string, candidates: string[]): string | undefined 
   return ranked[0] !== undefined && ranked[0].distance <= Math.max(2, word.length / 3) ? ranked[0].each : undefined;
 }
 
-function checkNumber(flag: Flag, text: string): number {
-  const value = text.trim() === "" ? NaN : Number(text);
-  const { min = -Infinity, max = Infinity } = flag;
-  if (!Number.isFinite(value) || (flag.kind === "integer" && !Number.isInteger(value)) || value < min || value > max) {
-    const kind = flag.kind === "integer" ? "a whole number" : "a number";
-    const range = Number.isFinite(min) && Number.isFinite(max)
-      ? ` from ${min} to ${max}`
-      : Number.isFinite(min)
-      ? ` of at least ${min}`
-      : "";
-    throw new SurgeError("usage", `--${flag.name} takes ${kind}${range}, not "${text}".`);
-  }
-  return value;
+function checkNumber(flag: Extract<Flag, { kind: "number" }>, text: string): number {
+  const value = readNumber(text, flag);
+  if (value !== undefined) return value;
+  throw new SurgeError("usage", `--${flag.name} takes ${describeRange(flag)}, not "${text}".`);
 }
 
 /** parseArgs gives "" for a flag without a value; only a text may be meant to be empty, as in --system "". */
@@ -120,12 +109,14 @@ export function parseFlags(words: string[], flags: Flag[]): Parsed {
   const switches = flags.filter((flag) => flag.kind === "switch" || flag.kind === "toggle");
   const args = parseArgs(words, {
     boolean: switches.map((flag) => flag.name),
-    string: flags.filter((flag) => !switches.includes(flag)).map((flag) => flag.name),
+    /* "_": positional arguments stay text even where they are digits. */
+    string: ["_", ...flags.filter((flag) => !switches.includes(flag)).map((flag) => flag.name)],
     collect: flags.filter((flag) => flag.kind === "texts").map((flag) => flag.name),
     negatable: flags.filter((flag) => flag.kind === "toggle").map((flag) => flag.name),
     alias: Object.fromEntries(flags.map((flag) => [flag.name, flag.alias ?? []])),
     default: Object.fromEntries(switches.map((flag) => [flag.name, undefined])),
-    unknown: (word) => {
+    unknown: (word, key) => {
+      if (key === undefined) return true;
       const name = word.replace(/^--?/, "").replace(/=.*/, "");
       const guess = nearest(name, names);
       const hint = guess === undefined ? "" : ` Did you mean ${guess.length === 1 ? "-" : "--"}${guess}?`;
@@ -141,12 +132,14 @@ export function parseFlags(words: string[], flags: Flag[]): Parsed {
         `--${flag.name} needs a value; one that begins with "-" is given as --${flag.name}=VALUE.`,
       );
     }
-    if ((flag.kind === "number" || flag.kind === "integer") && value !== undefined) {
-      numbers.set(flag.name, checkNumber(flag, value as string));
+    if (value === undefined) continue;
+    if (flag.kind === "number") numbers.set(flag.name, checkNumber(flag, value as string));
+    if (flag.kind === "choice" && !flag.of.includes(value as string)) {
+      throw new SurgeError("usage", `--${flag.name} takes ${flag.of.join(" or ")}, not "${value}".`);
     }
   }
   return {
-    positional: args._,
+    positional: args._.map(String),
     number: (name) => numbers.get(name),
     text: (name) => args[name] as string | undefined,
     texts: (name) => (args[name] as string[] | undefined) ?? [],
@@ -154,16 +147,32 @@ export function parseFlags(words: string[], flags: Flag[]): Parsed {
   };
 }
 
+function placeholder(flag: Flag): string {
+  switch (flag.kind) {
+    case "number":
+      return flag.whole ? " N" : " X";
+    case "choice":
+      return ` ${flag.of.join("|")}`;
+    case "text":
+    case "texts":
+      return ` ${flag.value}`;
+    default:
+      return "";
+  }
+}
+
+/** The range, where it says more than "a number of tokens". */
+function range(flag: Flag): string {
+  return flag.kind === "number" && flag.max <= 1024 ? ` (${flag.min} to ${flag.max})` : "";
+}
+
 /** One help line per flag, in two columns. */
 export function flagHelp(flags: Flag[]): string {
   const left = flags.map((flag) => {
-    const names = [
-      `--${flag.name}`,
-      ...(flag.alias ?? []).map((alias) => alias.length === 1 ? `-${alias}` : `--${alias}`),
-    ];
+    const names = [flag.name, ...flag.alias ?? []].map((name) => name.length === 1 ? `-${name}` : `--${name}`);
     if (flag.kind === "toggle") names.push(`--no-${flag.name}`);
-    return `  ${names.join(", ")}${flag.value === undefined ? "" : ` ${flag.value}`}`;
+    return `  ${names.join(", ")}${placeholder(flag)}`;
   });
   const width = Math.max(0, ...left.map((each) => each.length));
-  return flags.map((flag, i) => `${left[i]!.padEnd(width)}  ${flag.help}`).join("\n");
+  return flags.map((flag, i) => `${left[i]!.padEnd(width)}  ${flag.help}${range(flag)}`).join("\n");
 }

@@ -5,7 +5,7 @@ import { formatBytes } from "../base/units.ts";
 import type { Manifest } from "../model/manifest.ts";
 import { readMachine } from "../plan/machine.ts";
 import { VERSION } from "../base/version.ts";
-import type { Command } from "./command.ts";
+import { type Command, modelAndRest } from "./command.ts";
 import { MODEL_FLAG } from "./flags.ts";
 import { manifestOf } from "./session.ts";
 import { writeOut } from "./stdio.ts";
@@ -69,9 +69,10 @@ export const info: Command = {
   name: "info",
   summary: "facts about this machine and a model",
   usage: "[MODEL] [--json]",
+  most: 1,
   flags: [MODEL_FLAG, { name: "json", kind: "switch", help: "as JSON" }],
   async run(args) {
-    const word = args.text("model") ?? args.positional[0];
+    const word = modelAndRest(args).model;
     const machine = machineFacts();
     const model = word === undefined ? undefined : modelFacts(manifestOf(word));
     if (args.toggle("json")) await writeOut(`${JSON.stringify({ machine, ...(model && { model }) }, null, 2)}\n`);

@@ -4,7 +4,7 @@ import { resolve } from "node:path";
 import { EXIT, SurgeError } from "../base/errors.ts";
 import { logitsPlan } from "../plan/default_plan.ts";
 import { readMachine } from "../plan/machine.ts";
-import type { Command } from "./command.ts";
+import { type Command, modelAndRest } from "./command.ts";
 import { MODEL_FLAG, PLAN_FLAGS } from "./flags.ts";
 import { manifestOf, openEngine, planFlags } from "./session.ts";
 
@@ -30,6 +30,7 @@ export const logits: Command = {
   name: "logits",
   summary: "write raw logits of token ids to a file (float32, exact precision)",
   usage: "MODEL --tokens 1,2,3|FILE -o OUT.f32 [--all]",
+  most: 1,
   flags: [
     MODEL_FLAG,
     { name: "tokens", kind: "text", value: "IDS|FILE", help: "token ids, or a file of them" },
@@ -44,7 +45,7 @@ export const logits: Command = {
     ...PLAN_FLAGS,
   ],
   async run(args) {
-    const model = args.text("model") ?? args.positional[0];
+    const { model } = modelAndRest(args);
     const tokens = args.text("tokens");
     const output = args.text("output");
     if (model === undefined || tokens === undefined || output === undefined) {

@@ -2,15 +2,15 @@
 import { EXIT, SurgeError } from "../base/errors.ts";
 import { type AnswerSettings, Conversation } from "../engine/conversation.ts";
 import type { ChatMessage } from "../text/chat_template.ts";
-import type { Command } from "./command.ts";
-import { ANSWER_FLAGS, MODEL_FLAG, type Parsed, PLAN_FLAGS, SAMPLING_FLAGS } from "./flags.ts";
+import { type Command, modelAndRest } from "./command.ts";
+import { ANSWER_FLAGS, MODEL_FLAG, PLAN_FLAGS } from "./flags.ts";
 import { answerSettings, openForChat, type OpenModel } from "./session.ts";
-import { readStandardInput, writeOut } from "./stdio.ts";
+import { readStandardInput, showOut, writeOut } from "./stdio.ts";
 
 /** The prompt from the arguments, from standard input, or both: what was piped in comes first, as context. */
 async function promptOf(words: string[]): Promise<string> {
-  const piped = process.stdin.isTTY ? "" : (await readStandardInput()).trim();
-  const prompt = [piped, words.join(" ")].filter((part) => part !== "").join("\n\n");
+  const piped = process.stdin.isTTY ? "" : (await readStandardInput()).trimEnd();
+  const prompt = [piped, words.join(" ")].filter((part) => part.trim() !== "").join("\n\n");
   if (prompt === "") {
     throw new SurgeError("usage", 'surge run needs a prompt: surge run MODEL "prompt", or text on standard input.');
   }
@@ -32,7 +32,7 @@ export async function answerOnce(model: OpenModel, messages: ChatMessage[], sett
       }
       return next.value.reason === "cancelled" ? EXIT.interrupted : EXIT.ok;
     }
-    if (next.value.kind === "content") await writeOut(last = next.value.text);
+    if (next.value.kind === "content") await showOut(last = next.value.text);
   }
 }
 
@@ -40,13 +40,13 @@ export const run: Command = {
   name: "run",
   summary: "answer one prompt and exit",
   usage: 'MODEL "prompt"',
-  flags: [MODEL_FLAG, ...ANSWER_FLAGS, ...SAMPLING_FLAGS, ...PLAN_FLAGS],
-  async run(args: Parsed): Promise<number> {
-    const named = args.text("model");
-    const [first, ...rest] = named === undefined ? args.positional : [named, ...args.positional];
-    if (first === undefined) throw new SurgeError("usage", 'surge run needs a model: surge run MODEL "prompt".');
+  most: Infinity,
+  flags: [MODEL_FLAG, ...ANSWER_FLAGS, ...PLAN_FLAGS],
+  async run(args) {
+    const { model: word, rest } = modelAndRest(args);
+    if (word === undefined) throw new SurgeError("usage", 'surge run needs a model: surge run MODEL "prompt".');
     const prompt = await promptOf(rest);
-    const model = await openForChat(first, args);
+    const model = await openForChat(word, args);
     try {
       const system = args.text("system");
       const messages: ChatMessage[] = [...(system ? [{ role: "system", content: system }] : []), {

@@ -1,11 +1,12 @@
 /** From parsed flags to an open model: what `chat`, `run` and `logits` have in common. */
 import { randomInt } from "node:crypto";
-import { SurgeError } from "../base/errors.ts";
-import { log } from "../base/log.ts";
+import { log, oneLine } from "../base/log.ts";
 import { startProgress } from "../base/progress.ts";
 import { type EngineClient, startEngine } from "../engine/client.ts";
 import { type AnswerSettings, loadModelText, type ModelText } from "../engine/conversation.ts";
 import { demoModelPath } from "../engine/embedded.ts";
+import type { SamplerOptions } from "../engine/protocol.ts";
+import { describeRange, isPossible, NUMBER_SETTINGS, type NumberSetting, putSetting } from "../engine/settings.ts";
 import type { Manifest } from "../model/manifest.ts";
 import { readModel } from "../model/source.ts";
 import { chatPlan, type PlanFlags } from "../plan/default_plan.ts";
@@ -15,14 +16,13 @@ import type { Parsed } from "./flags.ts";
 
 /** The manifest of MODEL; "demo" is the model inside the program. */
 export function manifestOf(model: string): Manifest {
-  return model === "demo" ? { ...readModel(demoModelPath()), name: "demo" } : readModel(model);
+  if (model === "demo") return { ...readModel(demoModelPath()), name: "demo" };
+  const manifest = readModel(model);
+  return { ...manifest, name: oneLine(manifest.name) };
 }
 
 export function planFlags(args: Parsed): PlanFlags {
-  const kv = args.text("kv");
-  if (kv !== undefined && kv !== "f16" && kv !== "f32") {
-    throw new SurgeError("usage", `--kv takes f16 or f32, not "${kv}".`);
-  }
+  const kv = args.text("kv") as PlanFlags["kv"];
   const threads = args.number("threads");
   const context = args.number("ctx");
   return {
@@ -32,29 +32,33 @@ export function planFlags(args: Parsed): PlanFlags {
   };
 }
 
-/** Flags first, then what the model itself says, then neutral values. */
+/** What neither a flag nor the model says. */
+const NEUTRAL: Omit<SamplerOptions, "seed"> = {
+  temperature: 1,
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
+  repeatPenalty: 1,
+  logitBias: [],
+};
+
+/** Flags first, then what the model itself says where that is possible, then neutral values. */
 export function answerSettings(args: Parsed, manifest: Manifest): AnswerSettings {
-  const own = manifest.sampling;
-  const settings: AnswerSettings = {
-    sampler: {
-      temperature: args.number("temperature") ?? own.temperature ?? 1,
-      topK: args.number("top-k") ?? own.topK ?? 0,
-      topP: args.number("top-p") ?? own.topP ?? 1,
-      minP: args.number("min-p") ?? own.minP ?? 0,
-      presencePenalty: args.number("presence-penalty") ?? own.presencePenalty ?? 0,
-      frequencyPenalty: args.number("frequency-penalty") ?? 0,
-      repeatPenalty: args.number("repeat-penalty") ?? own.repeatPenalty ?? 1,
-      seed: args.number("seed") ?? randomInt(2 ** 47),
-      logitBias: [],
-    },
-    stop: args.texts("stop"),
-  };
-  const maxTokens = args.number("max-tokens");
+  const own: Partial<Record<NumberSetting["field"], number>> = manifest.sampling;
+  const settings: AnswerSettings = { sampler: { ...NEUTRAL, seed: randomInt(2 ** 47) }, stop: args.texts("stop") };
+  for (const setting of NUMBER_SETTINGS) {
+    const given = args.number(setting.name);
+    const models = own[setting.field];
+    if (given !== undefined) putSetting(settings, setting, given);
+    else if (models !== undefined && isPossible(models, setting)) putSetting(settings, setting, models);
+    else if (models !== undefined) {
+      log.warn(`${manifest.name} asks for a ${setting.name} of ${models}, which is not ${describeRange(setting)}.`);
+    }
+  }
   const think = args.toggle("think");
-  const reasoningBudget = args.number("reasoning-budget");
-  if (maxTokens !== undefined) settings.maxTokens = maxTokens;
   if (think !== undefined) settings.think = think;
-  if (reasoningBudget !== undefined) settings.reasoningBudget = reasoningBudget;
   return settings;
 }
 

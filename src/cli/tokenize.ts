@@ -2,7 +2,8 @@
 import { EXIT, SurgeError } from "../base/errors.ts";
 import { loadModelText } from "../engine/conversation.ts";
 import type { Tokenizer } from "../text/tokenizer.ts";
-import type { Command } from "./command.ts";
+import { printable } from "../base/printable.ts";
+import { type Command, modelAndRest } from "./command.ts";
 import { MODEL_FLAG } from "./flags.ts";
 import { manifestOf } from "./session.ts";
 import { readStandardInput, writeOut } from "./stdio.ts";
@@ -11,7 +12,7 @@ import { readStandardInput, writeOut } from "./stdio.ts";
 function shown(tokenizer: Tokenizer, id: number): string {
   const text = tokenizer.decode([id]);
   const bytes = tokenizer.bytes(id);
-  if (Buffer.from(text).equals(bytes)) return JSON.stringify(text);
+  if (Buffer.from(text).equals(bytes)) return printable(JSON.stringify(text));
   return `"${[...bytes].map((byte) => `\\x${byte.toString(16).toUpperCase().padStart(2, "0")}`).join("")}"`;
 }
 
@@ -19,6 +20,7 @@ export const tokenize: Command = {
   name: "tokenize",
   summary: "show the tokens of a text",
   usage: "MODEL [TEXT] [--ids|--json] [--special]",
+  most: Infinity,
   flags: [
     MODEL_FLAG,
     { name: "ids", kind: "switch", help: "ids only, separated by commas" },
@@ -26,10 +28,9 @@ export const tokenize: Command = {
     { name: "special", kind: "switch", help: "recognise special tokens in the text" },
   ],
   async run(args) {
-    const named = args.text("model");
-    const [model, ...words] = named === undefined ? args.positional : [named, ...args.positional];
+    const { model, rest } = modelAndRest(args);
     if (model === undefined) throw new SurgeError("usage", `surge tokenize ${this.usage}`);
-    const text = words.length > 0 ? words.join(" ") : await readStandardInput();
+    const text = rest.length > 0 ? rest.join(" ") : await readStandardInput();
     const { tokenizer } = loadModelText(manifestOf(model));
     const ids = tokenizer.encode(text, args.toggle("special") ? "all" : "none");
     if (args.toggle("json")) {

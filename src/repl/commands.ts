@@ -4,7 +4,8 @@ import { z } from "zod";
 import { messageOf, SurgeError } from "../base/errors.ts";
 import { formatBytes, perSecond } from "../base/units.ts";
 import type { AnswerSettings } from "../engine/conversation.ts";
-import type { GenerateStats, SamplerOptions } from "../engine/protocol.ts";
+import type { GenerateStats } from "../engine/protocol.ts";
+import { describeRange, getSetting, isPossible, NUMBER_SETTINGS, putSetting, readNumber } from "../engine/settings.ts";
 import type { ChatMessage } from "../text/chat_template.ts";
 
 export interface ChatSession {
@@ -20,70 +21,54 @@ export type CommandResult = { show: string } | "exit" | "regenerate";
 
 const SAVE_LIMIT_BYTES = 256 * 1024 * 1024;
 
-/** What /set changes: the sampler's numbers, in the flags' spelling. */
-const SETTABLE: Record<
-  string,
-  { field: keyof Omit<SamplerOptions, "logitBias"> | "maxTokens" | "reasoningBudget"; min: number; max: number }
-> = {
-  temperature: { field: "temperature", min: 0, max: 100 },
-  "top-k": { field: "topK", min: 0, max: 1 << 22 },
-  "top-p": { field: "topP", min: 1e-6, max: 1 },
-  "min-p": { field: "minP", min: 0, max: 1 },
-  "presence-penalty": { field: "presencePenalty", min: -100, max: 100 },
-  "frequency-penalty": { field: "frequencyPenalty", min: -100, max: 100 },
-  "repeat-penalty": { field: "repeatPenalty", min: 0.01, max: 100 },
-  seed: { field: "seed", min: 0, max: Number.MAX_SAFE_INTEGER },
-  "max-tokens": { field: "maxTokens", min: 1, max: 1 << 24 },
-  "reasoning-budget": { field: "reasoningBudget", min: 0, max: 1 << 24 },
-};
-const WHOLE = ["topK", "seed", "maxTokens", "reasoningBudget"];
-
 const HELP = `/system [TEXT]    show or set the system prompt (starts anew)
 /think, /nothink  let the model think before it answers, or not
-/set [KEY VALUE]  show or change a setting: ${Object.keys(SETTABLE).join(", ")}
+/set [KEY VALUE]  show or change a setting: ${NUMBER_SETTINGS.map((setting) => setting.name).join(", ")}
 /stats            numbers of the last answer
 /regen            answer the last message again, with the next seed
 /clear            forget the conversation
-/save FILE, /load FILE
+/save FILE        write the conversation and the settings to a file
+/load FILE        go on with a saved conversation and its settings
 /exit             leave (also Ctrl-D)
 Ctrl-C stops an answer. A line that ends in \\, Alt-Enter or Ctrl-J continues on the next line.`;
 
-const Saved = z.object({
-  schema: z.literal("surge.chat/1"),
-  system: z.string(),
-  messages: z.array(
-    z.looseObject({
-      role: z.enum(["user", "assistant"]),
-      content: z.string(),
-      reasoning_content: z.string().optional(),
-    }),
-  ),
+const SavedCall = z.object({
+  id: z.string().optional(),
+  type: z.literal("function").optional(),
+  function: z.object({ name: z.string(), arguments: z.record(z.string(), z.unknown()) }),
 });
 
+/** The file of /save. Unknown fields are dropped: what a template does with them is not known. */
+const Saved = z.object({
+  schema: z.literal("surge.chat/1"),
+  model: z.string(),
+  system: z.string(),
+  settings: z.object({
+    think: z.boolean().optional(),
+    stop: z.array(z.string().min(1)),
+    numbers: z.record(z.string(), z.number()),
+  }),
+  messages: z.array(z.object({
+    role: z.enum(["user", "assistant"]),
+    content: z.string(),
+    reasoning_content: z.string().optional(),
+    tool_calls: z.array(SavedCall).optional(),
+  })),
+});
+type Saved = z.infer<typeof Saved>;
+
 function setValue(session: ChatSession, key: string, text: string): CommandResult {
-  const entry = Object.hasOwn(SETTABLE, key) ? SETTABLE[key] : undefined;
-  if (entry === undefined) return { show: `There is no setting "${key}"; /help lists them.` };
-  const value = Number(text);
-  if (
-    text === "" || !Number.isFinite(value) || value < entry.min || value > entry.max ||
-    (WHOLE.includes(entry.field) && !Number.isInteger(value))
-  ) {
-    return {
-      show: `${key} takes a ${WHOLE.includes(entry.field) ? "whole " : ""}number from ${entry.min} to ${entry.max}.`,
-    };
-  }
-  if (entry.field === "maxTokens" || entry.field === "reasoningBudget") session.settings[entry.field] = value;
-  else session.settings.sampler[entry.field] = value;
-  return { show: `${key} = ${value}` };
+  const setting = NUMBER_SETTINGS.find(({ name, alias }) => name === key || alias.includes(key));
+  if (setting === undefined) return { show: `There is no setting "${key}"; /help lists them.` };
+  const value = readNumber(text, setting);
+  if (value === undefined) return { show: `${setting.name} takes ${describeRange(setting)}.` };
+  putSetting(session.settings, setting, value);
+  return { show: `${setting.name} = ${value}` };
 }
 
 function showSettings(session: ChatSession): string {
-  return Object.entries(SETTABLE).map(([key, { field }]) => {
-    const value = field === "maxTokens" || field === "reasoningBudget"
-      ? session.settings[field]
-      : session.settings.sampler[field];
-    return `${key} = ${value ?? "not set"}`;
-  }).join("\n");
+  return NUMBER_SETTINGS.map((setting) => `${setting.name} = ${getSetting(session.settings, setting) ?? "not set"}`)
+    .join("\n");
 }
 
 export function showStats(stats: GenerateStats): string {
@@ -121,10 +106,41 @@ function withFile<T>(path: string, use: () => T): T {
   }
 }
 
+function toSaved({ modelName, system, settings, messages }: ChatSession): Saved {
+  const numbers = NUMBER_SETTINGS.map((setting) => [setting.name, getSetting(settings, setting)] as const);
+  return {
+    schema: "surge.chat/1",
+    model: modelName,
+    system,
+    settings: {
+      ...(settings.think === undefined ? {} : { think: settings.think }),
+      stop: settings.stop,
+      numbers: Object.fromEntries(numbers.filter((pair): pair is readonly [string, number] => pair[1] !== undefined)),
+    },
+    messages: messages as Saved["messages"],
+  };
+}
+
+/** The settings of a saved chat; what it does not hold is not set. */
+function settingsOf(saved: Saved, path: string, before: AnswerSettings): AnswerSettings {
+  const { think, stop, numbers } = saved.settings;
+  const settings: AnswerSettings = { sampler: { ...before.sampler }, stop };
+  if (think !== undefined) settings.think = think;
+  for (const [name, value] of Object.entries(numbers)) {
+    const setting = NUMBER_SETTINGS.find((each) => each.name === name);
+    if (setting === undefined) throw new SurgeError("data", `${path} holds an unknown setting "${name.slice(0, 40)}".`);
+    if (!isPossible(value, setting)) {
+      throw new SurgeError("data", `${path} sets ${name} to ${value}, and it takes ${describeRange(setting)}.`);
+    }
+    putSetting(settings, setting, value);
+  }
+  return settings;
+}
+
 function save(session: ChatSession, path: string): CommandResult {
   if (path === "") return { show: "/save needs a file name." };
-  const document = { schema: "surge.chat/1", system: session.system, messages: session.messages };
-  withFile(path, () => writeFileSync(path, `${JSON.stringify(document, null, 2)}\n`, { mode: 0o600 }));
+  const text = `${JSON.stringify(toSaved(session), null, 2)}\n`;
+  withFile(path, () => writeFileSync(path, text, { mode: 0o600 }));
   return { show: `Saved ${session.messages.length} messages to ${path}.` };
 }
 
@@ -139,6 +155,7 @@ function load(session: ChatSession, path: string): CommandResult {
   if (path === "") return { show: "/load needs a file name." };
   const parsed = Saved.safeParse(withFile(path, () => readSaved(path)));
   if (!parsed.success) throw new SurgeError("data", `${path} is not a saved chat.`);
+  session.settings = settingsOf(parsed.data, path, session.settings);
   session.system = parsed.data.system;
   session.messages = parsed.data.messages as ChatMessage[];
   return { show: `Loaded ${session.messages.length} messages from ${path}.` };

@@ -77,12 +77,16 @@ const ALT: Record<string, KeyName> = {
 
 const PASTE_BEGIN = "\x1b[200~";
 const PASTE_END = "\x1b[201~";
+/** As much of an end as may stand at the end of a read. */
+const PASTE_TAIL = PASTE_END.length - 1;
 /** A paste longer than this is cut: it would not fit a context. */
-const PASTE_LIMIT = 16 * 1024 * 1024;
+const PASTE_LIMIT = 4 * 1024 * 1024;
 
 export class KeyDecoder {
   readonly #utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
   #text = "";
+  /** A paste was longer than its limit: everything up to its end is dropped, or its line ends would send messages. */
+  #skipping = false;
 
   /** Keys that are complete after these bytes. */
   push(bytes: Uint8Array): Key[] {
@@ -96,6 +100,7 @@ export class KeyDecoder {
   #next(): Key | null | undefined {
     const text = this.#text;
     if (text === "") return undefined;
+    if (this.#skipping) return this.#skip();
     if (text.startsWith(PASTE_BEGIN)) return this.#paste();
     if (text[0] === "\x1b") return this.#escape();
     const control = CONTROLS[text[0]!];
@@ -112,21 +117,30 @@ export class KeyDecoder {
   #paste(): Key | undefined {
     const end = this.#text.indexOf(PASTE_END);
     if (end < 0 && this.#text.length < PASTE_LIMIT) return undefined;
-    const pasted = this.#text.slice(PASTE_BEGIN.length, end < 0 ? PASTE_LIMIT : end);
-    this.#text = end < 0 ? "" : this.#text.slice(end + PASTE_END.length);
+    this.#skipping = end < 0;
+    const cut = end < 0 ? this.#text.length - PASTE_TAIL : end;
+    const pasted = this.#text.slice(PASTE_BEGIN.length, cut);
+    this.#text = this.#text.slice(end < 0 ? cut : cut + PASTE_END.length);
     return { kind: "paste", text: pasted.replace(/\r\n?/g, "\n") };
+  }
+
+  #skip(): null | undefined {
+    const end = this.#text.indexOf(PASTE_END);
+    this.#skipping = end < 0;
+    this.#text = this.#text.slice(end < 0 ? -PASTE_TAIL : end + PASTE_END.length);
+    return end < 0 ? undefined : null;
   }
 
   #escape(): Key | null | undefined {
     // deno-lint-ignore no-control-regex
-    const sequence = /^\x1b(\[[0-9;?]*[ -/]*[@-~]|O[@-~])/.exec(this.#text);
+    const sequence = /^\x1b(\[[0-?]*[ -/]*[@-~]|O[@-~])/.exec(this.#text);
     if (sequence !== null) {
       this.#text = this.#text.slice(sequence[0].length);
       const name = SEQUENCES[sequence[1]!];
       return name === undefined ? null : { kind: "key", name };
     }
     /* A read may end anywhere in a sequence, also right behind its ESC. */
-    if (/^.(\[[0-9;?]*|O)?$/.test(this.#text) && this.#text.length < 32) return undefined;
+    if (/^.(\[[0-?]*[ -/]*|O)?$/.test(this.#text) && this.#text.length < 32) return undefined;
     const alt = ALT[this.#text[1] ?? ""];
     this.#text = this.#text.slice(alt === undefined ? 1 : 2);
     return alt === undefined ? null : { kind: "key", name: alt };

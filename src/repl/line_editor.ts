@@ -2,12 +2,15 @@
  * The text being typed: cursor, editing by grapheme, history, and where everything stands on a screen of a given width. Pure state;
  * drawing is terminal.ts's. Invariant: the cursor stands between graphemes.
  */
+import { printable } from "../base/printable.ts";
 import type { Key, KeyName } from "./keys.ts";
 
 export type EditorEvent = "changed" | "submit" | "interrupt" | "eof" | "none";
 
 const SEGMENTER = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 const HISTORY_MAX = 1000;
+/** Tabs are kept in the text and drawn as spaces, so that their width does not depend on the column. */
+const TAB = "    ";
 
 export interface Layout {
   /** What to write; lines are broken where the screen's would be. */
@@ -15,15 +18,6 @@ export interface Layout {
   /** Where the cursor stands in them. */
   row: number;
   column: number;
-}
-
-/** Text as a terminal may show it: control characters made visible, line breaks and tabs kept. */
-export function printable(text: string): string {
-  // deno-lint-ignore no-control-regex
-  return text.replace(/\r\n/g, "\n").replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, (c) => {
-    const code = c.charCodeAt(0);
-    return code < 32 ? String.fromCodePoint(0x2400 + code) : "\u{2421}";
-  });
 }
 
 export class LineEditor {
@@ -58,7 +52,7 @@ export class LineEditor {
 
   handle(key: Key): EditorEvent {
     if (key.kind !== "key") {
-      this.#insert(printable(key.text).replaceAll("\t", "    "));
+      this.#insert(printable(key.text));
       return "changed";
     }
     switch (key.name) {
@@ -193,12 +187,13 @@ export class LineEditor {
       used = Bun.stringWidth(start);
     };
     for (const { segment, index } of SEGMENTER.segment(this.text)) {
-      const cells = segment === "\n" ? 0 : Bun.stringWidth(segment);
+      const shown = segment === "\t" ? TAB : segment;
+      const cells = segment === "\n" ? 0 : Bun.stringWidth(shown);
       if (segment !== "\n" && used + cells > width) breakLine("");
       if (index === this.cursor) cursor = { row: lines.length - 1, column: used };
       if (segment === "\n") breakLine(more);
       else {
-        lines[lines.length - 1] += segment;
+        lines[lines.length - 1] += shown;
         used += cells;
       }
     }

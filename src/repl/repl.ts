@@ -3,6 +3,7 @@
  * Ctrl-D leaves. Keys typed while an answer runs wait for the prompt.
  */
 import { messageOf } from "../base/errors.ts";
+import { printable } from "../base/printable.ts";
 import type { EngineClient } from "../engine/client.ts";
 import { type AnswerEnd, type AnswerSettings, Conversation, type ModelText } from "../engine/conversation.ts";
 import type { Manifest } from "../model/manifest.ts";
@@ -11,7 +12,7 @@ import type { ChatMessage } from "../text/chat_template.ts";
 import { type ChatSession, runCommand, showStats } from "./commands.ts";
 import { loadHistory, saveHistory } from "./history.ts";
 import type { Key } from "./keys.ts";
-import { LineEditor, printable } from "./line_editor.ts";
+import { LineEditor } from "./line_editor.ts";
 import { Terminal } from "./terminal.ts";
 
 export interface ReplOptions {
@@ -30,6 +31,7 @@ const PLAIN = "\x1b[0m";
 const TYPE_AHEAD_MAX = 4096;
 
 class Repl {
+  readonly #options: ReplOptions;
   readonly #terminal: Terminal;
   readonly #editor = new LineEditor(loadHistory());
   readonly #conversation: Conversation;
@@ -40,6 +42,7 @@ class Repl {
   #closed = false;
 
   constructor(options: ReplOptions) {
+    this.#options = options;
     this.#conversation = new Conversation(options.client, { text: options.text, plan: options.plan, name: "chat" });
     this.#session = {
       messages: [],
@@ -54,7 +57,7 @@ class Repl {
       onResize: () => this.#answer === undefined && this.#draw(),
       onEnd: () => this.#close(),
     });
-    this.#terminal.write(`${options.manifest.name}: /help lists commands, Ctrl-D leaves.\n\n`);
+    this.#terminal.write(`${printable(options.manifest.name)}: /help lists commands, Ctrl-D leaves.\n\n`);
     this.#draw();
   }
 
@@ -133,6 +136,9 @@ class Repl {
   }
 
   async #stream(signal: AbortSignal): Promise<AnswerEnd> {
+    const { client, manifest, plan } = this.#options;
+    /* The engine's process may have died in an earlier answer; the conversation lives here. */
+    if (client.pid === undefined) await client.open(manifest, plan);
     const { system, messages, settings } = this.#session;
     const all: ChatMessage[] = [...(system === "" ? [] : [{ role: "system", content: system }]), ...messages];
     const answer = this.#conversation.answer(all, settings, { signal });

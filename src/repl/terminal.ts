@@ -26,12 +26,16 @@ export class Terminal {
     process.stdout.on("resize", handlers.onResize);
     process.on("exit", this.#restore);
     for (const signal of END_SIGNALS) process.on(signal, this.#onEnd);
+    process.on("SIGINT", this.#interrupt);
     process.stdout.write(PASTE_ON);
   }
 
   readonly #receive = (bytes: Uint8Array): void => {
     for (const key of this.#decoder.push(bytes)) this.#onKey(key);
   };
+
+  /** Sent by somebody else: in raw mode Ctrl-C is a byte. */
+  readonly #interrupt = (): void => this.#onKey({ kind: "key", name: "interrupt" });
 
   readonly #restore = (): void => {
     process.stdout.write(`\x1b[0m${PASTE_OFF}`);
@@ -78,6 +82,7 @@ export class Terminal {
     this.#restore();
     process.off("exit", this.#restore);
     for (const signal of END_SIGNALS) process.off(signal, this.#onEnd);
+    process.off("SIGINT", this.#interrupt);
     process.stdin.off("data", this.#receive);
     process.stdin.off("end", this.#onEnd);
     process.stdin.pause();

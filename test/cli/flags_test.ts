@@ -1,16 +1,8 @@
 /** Flags from words to values. Breaks when an alias, a range or a hint is lost, or a mistake passes for a value. */
 import { describe, expect, test } from "bun:test";
-import {
-  ANSWER_FLAGS,
-  flagHelp,
-  MODEL_FLAG,
-  nearest,
-  parseFlags,
-  PLAN_FLAGS,
-  SAMPLING_FLAGS,
-} from "../../src/cli/flags.ts";
+import { ANSWER_FLAGS, flagHelp, MODEL_FLAG, nearest, parseFlags, PLAN_FLAGS } from "../../src/cli/flags.ts";
 
-const FLAGS = [MODEL_FLAG, ...ANSWER_FLAGS, ...SAMPLING_FLAGS, ...PLAN_FLAGS];
+const FLAGS = [MODEL_FLAG, ...ANSWER_FLAGS, ...PLAN_FLAGS];
 const parse = (...words: string[]) => parseFlags(words, FLAGS);
 
 test("llama.cpp's short names", () => {
@@ -61,10 +53,14 @@ describe("mistakes", () => {
     [["--zzzzzzzzz=1"], "Unknown flag --zzzzzzzzz."],
     [["--top-p", "0"], '--top-p takes a number from 0.000001 to 1, not "0".'],
     [["--min-p=1.01"], '--min-p takes a number from 0 to 1, not "1.01".'],
-    [["-n", "0"], '--max-tokens takes a whole number of at least 1, not "0".'],
+    [["-n", "0"], '--max-tokens takes a whole number from 1 to 16777216, not "0".'],
     [["-t", "1.5"], '--threads takes a whole number from 1 to 512, not "1.5".'],
     [["--temp", "hot"], '--temperature takes a number from 0 to 100, not "hot".'],
     [["--temp", "Infinity"], '--temperature takes a number from 0 to 100, not "Infinity".'],
+    [["--top-k", "99999999999"], '--top-k takes a whole number from 0 to 4194304, not "99999999999".'],
+    [["--kv", "f8"], '--kv takes f16 or f32, not "f8".'],
+    [["-n5"], "Unknown flag -n5. Did you mean -n?"],
+    [["--_", "x"], "Unknown flag --_."],
     [["-c", " "], '--ctx takes a whole number from 1 to 16777216, not " ".'],
   ])("%j", (words, message) => expect(() => parse(...words)).toThrow(message));
 
@@ -93,4 +89,6 @@ test("help has one line for each flag, with all its names", () => {
   expect(help.split("\n").length).toBe(FLAGS.length);
   expect(help).toContain("--max-tokens, -n, --predict, --n-predict N");
   expect(help).toContain("--think, --no-think");
+  expect(help).toMatch(/--threads, -t N .*\(1 to 512\)/);
+  expect(help).toContain("--kv f16|f32");
 });

@@ -91,6 +91,20 @@ describe("run", () => {
     expect([ran.stdout.toString(), ran.stderr.toString()]).toEqual([first, "0\n"]);
   });
 
+  test("an output that is full is an error", () => {
+    const script = `"$0" src/main.ts "$@" </dev/null >/dev/full`;
+    for (const words of [["version"], ["info", "demo"], ["run", "demo", QUESTION, ...PLAIN]]) {
+      const ran = Bun.spawnSync(["sh", "-c", script, process.execPath, ...words], { cwd: ROOT });
+      expect(ran.stderr.toString()).toMatch(/^surge: Standard output cannot be written: ENOSPC[^\n]*\n$/);
+      expect(ran.exitCode).toBe(66);
+    }
+  });
+
+  test("what is piped in keeps its own indentation", () => {
+    const ran = surge(["tokenize", "demo", "--json"], { input: "  a\n" });
+    expect((JSON.parse(ran.out) as Array<{ text: string }>).map((row) => row.text).join("")).toBe("  a\n");
+  });
+
   test("an interrupt ends with 130", async () => {
     const child = Bun.spawn([process.execPath, "src/main.ts", "run", "demo", "Count from 1 to 200.", ...PLAIN], {
       cwd: ROOT,
@@ -114,6 +128,10 @@ describe("mistakes are one sentence and a code", () => {
     ["a value that is no number", ["run", "demo", "x", "-t", "many"], 64, /--threads takes a whole number/],
     ["a flag without a value", ["run", "demo", "x", "--stop", "--think"], 64, /--stop needs a value/],
     ["an unknown precision", ["run", "demo", "x", "--kv", "f8"], 64, /--kv takes f16 or f32/],
+    ["a number that C cannot hold", ["run", "demo", "x", "--top-k", "99999999999"], 64, /--top-k takes a whole number/],
+    ["an argument too many", ["chat", "demo", "hello"], 64, /"hello" is one argument too many/],
+    ["an argument beside -m", ["info", "-m", "demo", "demo"], 64, /"demo" is one argument too many/],
+    ["an argument for version", ["version", "x"], 64, /"x" is one argument too many/],
     ["no model", ["run"], 64, /needs a model/],
     ["chat without terminal and text", ["chat"], 64, /needs a terminal/],
     ["logits without tokens", ["logits", "demo", "-o", "/dev/null"], 64, /surge logits MODEL --tokens/],

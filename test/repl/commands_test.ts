@@ -78,7 +78,7 @@ describe("/set", () => {
   test("changes numbers of the sampler and of the answer", () => {
     show("/set temperature 0.5");
     show("/set --top-k 20");
-    show("/set max-tokens 9");
+    show("/set n 9");
     expect(session.settings.sampler).toMatchObject({ temperature: 0.5, topK: 20 });
     expect(session.settings.maxTokens).toBe(9);
     expect(show("/set")).toContain("top-k = 20");
@@ -113,14 +113,38 @@ test("stats: none yet, then the counts of the last answer", () => {
 describe("/save and /load", () => {
   test("give the conversation back, readable by its owner alone", () => {
     const file = join(FOLDER, "a chat.json");
-    const { system, messages } = structuredClone(session);
+    session.settings = { ...session.settings, think: true, reasoningBudget: 3, stop: ["\n\n"] };
+    const { system, messages, settings } = structuredClone(session);
     show(`/save ${file}`);
     expect(statSync(file).mode & 0o777).toBe(0o600);
     session.system = "";
     session.messages = [];
+    show("/set seed 9");
+    show("/set max-tokens 5");
+    show("/nothink");
     expect(show(`/load ${file}`)).toBe(`Loaded 2 messages from ${file}.`);
     expect({ system: session.system, messages: session.messages }).toEqual({ system, messages });
+    expect(session.settings).toEqual(settings);
     expect(readFileSync(file, "utf8")).toContain("你好");
+  });
+
+  const saved = (changes: object) =>
+    JSON.stringify({
+      schema: "surge.chat/1",
+      model: "demo",
+      system: "",
+      settings: { stop: [], numbers: {} },
+      messages: [],
+      ...changes,
+    });
+
+  test("tool calls come back as the template wants them, fields nobody knows do not", () => {
+    const file = join(FOLDER, "calls.json");
+    const call = { id: "1", type: "function" as const, function: { name: "add", arguments: { a: 1 } } };
+    const message = { role: "assistant", content: "", tool_calls: [call] };
+    writeFileSync(file, saved({ messages: [{ ...message, more: "x" }] }));
+    show(`/load ${file}`);
+    expect(session.messages).toEqual([message]);
   });
 
   test.each<[string, string | undefined, string]>([
@@ -129,8 +153,19 @@ describe("/save and /load", () => {
     ["other.json", "[]", "is not a saved chat."],
     [
       "system_turn.json",
-      '{"schema":"surge.chat/1","system":"","messages":[{"role":"system","content":"x"}]}',
+      saved({ messages: [{ role: "system", content: "x" }] }),
       "is not a saved chat.",
+    ],
+    ["call.json", saved({ messages: [{ role: "assistant", content: "", tool_calls: [{}] }] }), "is not a saved chat."],
+    [
+      "range.json",
+      saved({ settings: { stop: [], numbers: { "top-p": 2 } } }),
+      "sets top-p to 2, and it takes a number from 0.000001 to 1.",
+    ],
+    [
+      "unknown.json",
+      saved({ settings: { stop: [], numbers: { constructor: 1 } } }),
+      'holds an unknown setting "constructor".',
     ],
     [".", undefined, "is not a file."],
   ])("%s is refused in one sentence and changes nothing", (name, content, message) => {

@@ -50,8 +50,25 @@ test("a paste is one key, its line ends are \\n, and keys inside it do nothing",
   ]);
 });
 
+test("of a paste without measure a part is kept, and the rest is not taken for keys", () => {
+  const piece = "x\r".repeat(512 * 1024);
+  const decoder = new KeyDecoder();
+  const keys = ["\x1b[200~", ...Array.from({ length: 8 }, () => piece), "\x1b[20", "1~", "after"].flatMap((read) =>
+    decoder.push(Buffer.from(read))
+  );
+  expect(keys.map((key) => key.kind)).toEqual(["paste", "text"]);
+  expect(keys[1]).toEqual({ kind: "text", text: "after" });
+});
+
+test("a paste that ends across the limit ends there", () => {
+  const decoder = new KeyDecoder();
+  const reads = [`\x1b[200~${"x".repeat(4 * 1024 * 1024)}\x1b[20`, "1~\r"];
+  const keys = reads.flatMap((read) => decoder.push(Buffer.from(read)));
+  expect(keys.map((key) => key.kind === "key" ? key.name : key.kind)).toEqual(["paste", "enter"]);
+});
+
 test("sequences without a meaning leave no text behind", () => {
-  expect(names("\x1b[5~\x1b[?1;2c\x1b[201~\x1bOP\x00\x1a", "k")).toEqual(["text:k"]);
+  expect(names("\x1b[5~\x1b[?1;2c\x1b[>0;276;0c\x1b[<0;1;1M\x1b[201~\x1bOP\x00\x1a", "k")).toEqual(["text:k"]);
 });
 
 test("the Escape key alone swallows nothing that follows", () => {

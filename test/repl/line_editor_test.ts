@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { Key, KeyName } from "../../src/repl/keys.ts";
-import { LineEditor, printable } from "../../src/repl/line_editor.ts";
+import { LineEditor } from "../../src/repl/line_editor.ts";
 
 /** Words in <> are keys, the rest is typed. */
 function type(editor: LineEditor, keys: string): LineEditor {
@@ -74,8 +74,14 @@ describe("editing", () => {
     const editor = new LineEditor();
     editor.handle({ kind: "paste", text: "a\x1b[2J\tb\nc\x7f" });
     editor.handle({ kind: "text", text: "\x9b" });
-    expect(editor.text).toBe("a␛[2J    b\nc␡␡");
-    expect(printable("a\r\nb\rc")).toBe("a\nb␍c");
+    expect(editor.text).toBe("a␛[2J\tb\nc␡␡");
+  });
+
+  test("a tab stays a tab in the message and takes four cells on the screen", () => {
+    const editor = new LineEditor();
+    editor.handle({ kind: "paste", text: "if:\n\tx" });
+    expect(editor.layout("> ", 40)).toEqual({ lines: ["> if:", "…     x"], row: 1, column: 7 });
+    expect(editor.submit()).toBe("if:\n\tx");
   });
 
   test("what the keys ask for", () => {

@@ -3,7 +3,7 @@
  * misread, the screen is drawn wrong, or the session does not survive an interruption.
  */
 import { afterEach, expect, test } from "bun:test";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -11,14 +11,16 @@ const ROOT = join(import.meta.dir, "../..");
 const WAIT_MS = 20_000;
 
 class Session {
-  readonly folder = mkdtempSync(join(tmpdir(), "repl-"));
+  readonly folder: string;
   readonly process: Bun.Subprocess;
   screen = "";
   #seen = 0;
   #wake: () => void = () => {};
 
-  constructor(args: string[] = []) {
-    this.process = Bun.spawn([process.execPath, "src/main.ts", "chat", "demo", "--temp", "0", "--no-think", ...args], {
+  /** `folder`: where its history is kept. */
+  constructor(command: string[], folder = mkdtempSync(join(tmpdir(), "repl-"))) {
+    this.folder = folder;
+    this.process = Bun.spawn([process.execPath, ...command], {
       cwd: ROOT,
       env: { PATH: process.env["PATH"] ?? "", TERM: "xterm", XDG_STATE_HOME: this.folder },
       terminal: {
@@ -70,10 +72,14 @@ afterEach(() => {
   session = undefined;
 });
 
-async function started(args: string[] = []): Promise<Session> {
-  session = new Session(args);
+async function opened(command: string[]): Promise<Session> {
+  session = new Session(command);
   await session.until("> ");
   return session;
+}
+
+function started(args: string[] = []): Promise<Session> {
+  return opened(["src/main.ts", "chat", "demo", "--temp", "0", "--no-think", ...args]);
 }
 
 test("asks, answers, tells the rate, leaves with 0 and gives the terminal back", async () => {
@@ -84,7 +90,9 @@ test("asks, answers, tells the rate, leaves with 0 and gives the terminal back",
   await chat.until("> ");
   expect(await chat.leave()).toBe(0);
   expect(chat.screen).toContain("\x1b[?2004l");
-  expect(readFileSync(join(chat.folder, "surge/history.json"), "utf8")).toContain("capital of France");
+  const history = join(chat.folder, "surge/history.json");
+  expect(readFileSync(history, "utf8")).toContain("capital of France");
+  expect(statSync(history).mode & 0o777).toBe(0o600);
 });
 
 test("wide characters are edited whole", async () => {
@@ -215,4 +223,76 @@ test("thinking is shown and kept apart", async () => {
   await chat.until("Its domain is .co.");
   await chat.until("The domain of Colombia is .co.");
   expect(chat.screen).toContain("\x1b[2mThe");
+});
+
+const HOSTILE = "A\x1b]0;owned\x07B\x1b[2JC\x9b31mD\rE";
+
+test("no control character of a model reaches the terminal", async () => {
+  const chat = await opened(["test/repl/scripted_chat.ts", "chat", `${HOSTILE}</think>${HOSTILE}`]);
+  expect(chat.screen).toContain("demo␛[5m: /help");
+  chat.type("Hi\r");
+  await chat.until("A␛]0;owned␇B␛[2JC␡31mD␍E\n\nA␛]0;owned␇B␛[2JC␡31mD␍E");
+  await chat.until("tok/s]");
+  expect(chat.screen).not.toContain("\x1b]");
+  expect(await chat.leave()).toBe(0);
+});
+
+test("one answer on a terminal is as safe", async () => {
+  session = new Session(["test/repl/scripted_chat.ts", "run", `x</think>${HOSTILE}`]);
+  expect(await session.process.exited).toBe(0);
+  expect(session.screen).toBe("A␛]0;owned␇B␛[2JC␡31mD␍E\r\n");
+});
+
+test("an interrupt sent from outside is a Ctrl-C: a hint, then the session goes on", async () => {
+  const chat = await started();
+  chat.process.kill("SIGINT");
+  await chat.until("Ctrl-D leaves.\n");
+  await chat.until("> ");
+  expect(await chat.leave()).toBe(0);
+});
+
+test("Ctrl-C at a prompt with text drops the text", async () => {
+  const chat = await started();
+  chat.type("/exit\x03");
+  await chat.until("> /exit\n");
+  await chat.until("> ");
+  chat.type("/stats\r");
+  await chat.until("There is no answer yet.");
+});
+
+test("when the engine dies the message is taken back and the next one starts it again", async () => {
+  const chat = await started();
+  chat.type("Count from 1 to 200.\r");
+  await chat.until("1, 2");
+  const children = readFileSync(`/proc/${chat.process.pid}/task/${chat.process.pid}/children`, "utf8");
+  process.kill(Number(children), "SIGKILL");
+  await chat.until("The engine");
+  await chat.until("> ");
+  chat.type("What is the capital of Italy?\r");
+  await chat.until("Rome");
+  await chat.until("tok/s]");
+  chat.type("/stats\r");
+  await chat.until("prompt");
+  await chat.until("0 of them kept");
+});
+
+test("Alt-Enter and Ctrl-J go on in the next line", async () => {
+  const chat = await started();
+  chat.type("/system one\x1b\rtwo\nthree\r");
+  await chat.until("System prompt set");
+  chat.type("/system\r");
+  await chat.until("\none\ntwo\nthree\n");
+});
+
+test("the history of one session is there in the next", async () => {
+  const chat = await started();
+  chat.type("/set seed 41\r");
+  await chat.until("seed = 41");
+  await chat.leave();
+  const { folder } = chat;
+  const next = new Session(["src/main.ts", "chat", "demo"], folder);
+  session = next;
+  await next.until("> ");
+  next.type("\x1b[A\x7f2\r");
+  await next.until("seed = 42");
 });

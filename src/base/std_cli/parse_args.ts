@@ -5,6 +5,7 @@
 
 export interface ParseOptions {
   boolean?: readonly string[];
+  /** "_" may be among them, as the original needs it to leave positional digits alone; here they are always text. */
   string?: readonly string[];
   /** Repeatable: every value is kept. */
   collect?: readonly string[];
@@ -14,7 +15,9 @@ export interface ParseOptions {
   default?: Readonly<Record<string, unknown>>;
   /** Everything after the first positional is positional. */
   stopEarly?: boolean;
-  /** Called for what is not declared; returning false drops it. */
+  /** What follows `--` goes into args["--"] instead of among the positional arguments. */
+  "--"?: boolean;
+  /** Called for flags that are not declared and, without `key`, for positional arguments; returning false drops them. */
   unknown?: (argument: string, key?: string, value?: unknown) => unknown;
 }
 
@@ -34,7 +37,7 @@ class Parser {
   constructor(options: ParseOptions) {
     this.#options = options;
     const declared = [...options.boolean ?? [], ...options.string ?? [], ...options.collect ?? []];
-    for (const name of declared) this.#names.set(name, name);
+    for (const name of declared.filter((each) => each !== "_")) this.#names.set(name, name);
     for (const [name, aliases] of Object.entries(options.alias ?? {})) {
       for (const alias of aliases) this.#names.set(alias, name);
     }
@@ -70,6 +73,10 @@ class Parser {
     return negated === undefined && inline === undefined && this.#kind(name) === "string" && next !== undefined ? 1 : 0;
   }
 
+  positional(word: string): void {
+    if (this.#options.unknown?.(word) !== false) this.args._.push(word);
+  }
+
   fillDefaults(): void {
     for (const name of this.#options.boolean ?? []) {
       if (this.args[name] === undefined && !(name in (this.#options.default ?? {}))) this.#set(name, false);
@@ -95,18 +102,21 @@ function splitAt(text: string): [string, string | undefined] {
 /** Parses words such as process.argv.slice(2). A lone `-` and everything after `--` are positional. */
 export function parseArgs(words: readonly string[], options: ParseOptions = {}): Args {
   const parser = new Parser(options);
+  if (options["--"]) parser.args["--"] = [];
   for (let i = 0; i < words.length; i++) {
     const word = words[i]!;
     if (word === "--") {
-      parser.args._.push(...words.slice(i + 1));
+      (options["--"] ? parser.args["--"] as string[] : parser.args._).push(...words.slice(i + 1));
       break;
     }
     if (isFlag(word)) {
       i += parser.option(word, words[i + 1]);
-    } else if (options.stopEarly) {
-      parser.args._.push(...words.slice(i));
-      break;
-    } else parser.args._.push(word);
+      continue;
+    }
+    parser.positional(word);
+    if (!options.stopEarly) continue;
+    parser.args._.push(...words.slice(i + 1));
+    break;
   }
   parser.fillDefaults();
   return parser.args;

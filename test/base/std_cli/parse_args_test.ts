@@ -53,3 +53,26 @@ test("unknown flags go to the caller", () => {
   parseArgs(["--what=1", "-x"], { unknown: (argument) => void seen.push(argument) });
   expect(seen).toEqual(["--what=1", "-x"]);
 });
+
+test("positional arguments, too, and what is refused is left out", () => {
+  const seen: string[] = [];
+  const unknown = (argument: string, key?: string) => {
+    seen.push(key === undefined ? argument : `${key}!`);
+    return argument !== "b" && key !== "what";
+  };
+  expect(parseArgs(["a", "--what", "b", "--n", "c"], { string: ["n", "_"], unknown })).toEqual({ _: ["a"], n: "c" });
+  expect(seen).toEqual(["a", "what!", "b"]);
+});
+
+test("stopEarly leaves everything behind the first positional alone", () => {
+  const options = { boolean: ["flag"], stopEarly: true };
+  expect(parseArgs(["--flag", "run", "--flag", "--other"], options)).toEqual({
+    _: ["run", "--flag", "--other"],
+    flag: true,
+  });
+});
+
+test('what follows "--" apart from the positional arguments', () => {
+  expect(parseArgs(["a", "--", "--b", "c"], { "--": true })).toEqual({ _: ["a"], "--": ["--b", "c"] });
+  expect(parseArgs(["a"], { "--": true })).toEqual({ _: ["a"], "--": [] });
+});
