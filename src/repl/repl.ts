@@ -164,9 +164,10 @@ class Repl {
     if (this.#closed) return;
     this.#closed = true;
     this.#answer?.abort();
+    /* First, since the terminal may be what failed. */
+    saveHistory(this.#editor.history);
     this.#terminal.write("\n");
     this.#terminal.close();
-    saveHistory(this.#editor.history);
     this.#done.resolve();
   }
 }

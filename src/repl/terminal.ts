@@ -38,8 +38,12 @@ export class Terminal {
   readonly #interrupt = (): void => this.#onKey({ kind: "key", name: "interrupt" });
 
   readonly #restore = (): void => {
-    process.stdout.write(`\x1b[0m${PASTE_OFF}`);
-    process.stdin.setRawMode(false);
+    try {
+      process.stdout.write(`\x1b[0m${PASTE_OFF}`);
+      process.stdin.setRawMode(false);
+    } catch {
+      /* The terminal is gone (its window was closed): there is nothing to give back. */
+    }
   };
 
   get columns(): number {

@@ -296,3 +296,25 @@ test("the history of one session is there in the next", async () => {
   next.type("\x1b[A\x7f2\r");
   await next.until("seed = 42");
 });
+
+test("a terminal that goes away ends the chat, and the history is kept", async () => {
+  const chat = await started();
+  chat.type("Count from 1 to 200.\r");
+  await chat.until("1, 2");
+  chat.process.terminal!.close();
+  await chat.process.exited;
+  expect(readFileSync(join(chat.folder, "surge/history.json"), "utf8")).toBe('["Count from 1 to 200."]');
+});
+
+test("a failure that nobody waits for is one line, 70, and gives the terminal back", async () => {
+  const stray = `
+    process.argv = ["", "", "chat", "demo"];
+    process.on("SIGUSR2", () => { throw new Error("a stray\\x1b failure"); });
+    await import("${ROOT}/src/main.ts");`;
+  const chat = await opened(["-e", stray]);
+  chat.process.kill("SIGUSR2");
+  expect(await chat.process.exited).toBe(70);
+  await chat.until("surge: a stray  failure\n");
+  expect(chat.text.split("failure\n")[1]).toBe("");
+  expect(chat.screen).toContain("\x1b[?2004l");
+});
