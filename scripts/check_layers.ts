@@ -15,8 +15,8 @@ const TS_LAYERS: Record<string, number> = {
   cli: 5,
   main: 6,
 };
-/** Strangers that may see each other's types or plain functions: what a plan or a text is made from. */
-const TS_ALLOWED = new Set(["text>model", "plan>model", "engine>ffi"]);
+/** Strangers that may see each other's types or plain functions: what a plan is made from. */
+const TS_ALLOWED = new Set(["plan>model", "engine>ffi"]);
 const C_LAYERS: Record<string, number> = {
   base: 0,
   os: 1,
@@ -30,7 +30,7 @@ const C_LAYERS: Record<string, number> = {
   engine: 6,
   api: 7,
 };
-const FFI_MAY_SEE = ["base", "model", "plan", "sched", "engine/protocol"];
+const FFI_MAY_SEE = ["base", "model", "plan", "engine/protocol"];
 
 function files(folder: string, ending: RegExp): string[] {
   return (readdirSync(folder, { recursive: true }) as string[]).filter((name) => ending.test(name)).map((name) =>

@@ -1,5 +1,4 @@
 /** Numbers as a person reads and writes them. Bytes are binary (1 KiB = 1024). */
-import { SurgeError } from "./errors.ts";
 
 const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"] as const;
 
@@ -27,13 +26,4 @@ export function formatDuration(durationMs: number): string {
 /** Count per second; 0 where no time has passed. */
 export function perSecond(count: number, durationMs: number): number {
   return durationMs > 0 ? count / (durationMs / 1000) : 0;
-}
-
-/** Reads "8G", "512 MiB", "1.5g", "4096": binary units, the letter alone is enough. Throws a usage error. */
-export function parseBytes(text: string): number {
-  const match = /^\s*(\d+(?:\.\d+)?)\s*(?:([kmgtp])(?:i?b)?|b)?\s*$/i.exec(text);
-  const power = "kmgtp".indexOf((match?.[2] ?? "").toLowerCase());
-  const bytes = match === null ? NaN : Math.round(Number(match[1]) * 1024 ** (match[2] === undefined ? 0 : power + 1));
-  if (!Number.isSafeInteger(bytes)) throw new SurgeError("usage", `"${text}" is not a size: write it like 512M or 8G.`);
-  return bytes;
 }

@@ -5,7 +5,7 @@
 import { SurgeError } from "../base/errors.ts";
 import { readTextSource } from "../model/text_source.ts";
 import type { Manifest } from "../model/manifest.ts";
-import { oneLine } from "../model/untrusted_text.ts";
+import { withoutUnprintable } from "../model/untrusted_text.ts";
 import type { Plan } from "../plan/schema.ts";
 import { type ChatMessage, ChatTemplate, type TemplateOptions } from "../text/chat_template.ts";
 import { tokenizerJsonOfGguf } from "../text/gguf_tokenizer.ts";
@@ -46,7 +46,9 @@ function naming<T>(path: string, make: () => T): T {
   try {
     return make();
   } catch (thrown) {
-    throw thrown instanceof SurgeError ? new SurgeError(thrown.kind, `${path}: ${oneLine(thrown.message)}`) : thrown;
+    throw thrown instanceof SurgeError
+      ? new SurgeError(thrown.kind, `${path}: ${withoutUnprintable(thrown.message)}`)
+      : thrown;
   }
 }
 

@@ -5,6 +5,7 @@
 import { SurgeError } from "../base/errors.ts";
 
 const UNPRINTABLE = /[\p{C}\u2028\u2029]/u;
+const EVERY_UNPRINTABLE = new RegExp(UNPRINTABLE, "gu");
 const QUOTED_LIMIT = 80;
 
 /** `name` itself, or a refusal that says which name it was (`what`: "the name of tensor 5"). */
@@ -14,12 +15,12 @@ export function printableName(name: string, path: string, what: string): string 
 }
 
 /** A message that quotes a file somewhere, as one printable line. */
-export function oneLine(message: string): string {
-  return message.replace(new RegExp(UNPRINTABLE, "gu"), "?");
+export function withoutUnprintable(message: string): string {
+  return message.replace(EVERY_UNPRINTABLE, "?");
 }
 
 /** A value of any kind as short printable JSON; "unknown" when there is none. */
 export function quoted(value: unknown): string {
-  const json = (JSON.stringify(value) ?? "unknown").replace(new RegExp(UNPRINTABLE, "gu"), "?");
+  const json = withoutUnprintable(JSON.stringify(value) ?? "unknown");
   return json.length > QUOTED_LIMIT ? `${json.slice(0, QUOTED_LIMIT)}…` : json;
 }

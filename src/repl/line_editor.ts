@@ -97,7 +97,7 @@ export class LineEditor {
         this.cursor = this.#wordStart();
         break;
       case "word-right":
-        this.cursor += /^\s*\S*/.exec(this.text.slice(this.cursor))![0].length;
+        this.cursor = this.#notBefore(this.cursor + /^\s*\S*/.exec(this.text.slice(this.cursor))![0].length);
         break;
       case "up":
       case "down":
@@ -120,14 +120,14 @@ export class LineEditor {
     const range = ranges[name];
     if (range === undefined) return;
     this.text = this.text.slice(0, range[0]) + this.text.slice(range[1]);
-    this.cursor = range[0];
+    /* What stood on both sides may have joined to one grapheme. */
+    this.cursor = this.#notBefore(range[0]);
   }
 
   #insert(text: string): void {
     this.text = this.text.slice(0, this.cursor) + text + this.text.slice(this.cursor);
-    this.cursor += text.length;
     /* What was typed may have joined the grapheme after it. */
-    this.cursor = this.#boundaries().find((at) => at >= this.cursor) ?? this.text.length;
+    this.cursor = this.#notBefore(this.cursor + text.length);
   }
 
   #boundaries(): number[] {
@@ -142,13 +142,23 @@ export class LineEditor {
     return this.#boundaries().find((boundary) => boundary > at) ?? this.text.length;
   }
 
+  /** The first boundary at `at` or after it. */
+  #notBefore(at: number): number {
+    return this.#boundaries().find((boundary) => boundary >= at) ?? this.text.length;
+  }
+
+  /** The last boundary at `at` or before it. */
+  #notAfter(at: number): number {
+    return this.#boundaries().findLast((boundary) => boundary <= at) ?? 0;
+  }
+
   #lineEnd(): number {
     const end = this.text.indexOf("\n", this.cursor);
     return end < 0 ? this.text.length : end;
   }
 
   #wordStart(): number {
-    return this.cursor - /\S*\s*$/.exec(this.text.slice(0, this.cursor))![0].length;
+    return this.#notAfter(this.cursor - /\S*\s*$/.exec(this.text.slice(0, this.cursor))![0].length);
   }
 
   /** To the line above or below; from the first and last line into the history. */
@@ -159,7 +169,7 @@ export class LineEditor {
     if (target < 0 || target >= lines.length) return this.#recall(step);
     const start = lines.slice(0, target).reduce((sum, line) => sum + line.length + 1, 0);
     const column = Math.min(before.at(-1)!.length, lines[target]!.length);
-    this.cursor = this.#boundaries().findLast((at) => at <= start + column) ?? start;
+    this.cursor = this.#notAfter(start + column);
   }
 
   #recall(step: -1 | 1): void {

@@ -4,24 +4,14 @@ import { copyFileSync, mkdtempSync, rmSync, truncateSync, utimesSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { measure, NativeEngine } from "../../ffi/engine.ts";
-import { SurgeError } from "../../src/base/errors.ts";
 import { readModel } from "../../src/model/source.ts";
 import { goldenModels } from "../support/golden.ts";
 import { GREEDY, openNative, testLibrary, testPlan } from "../support/native.ts";
+import { thrownBy } from "../support/thrown.ts";
 
 const PATH = goldenModels().find((model) => model.name === "q35-r2 model")!.path;
 const folder = mkdtempSync(join(tmpdir(), "surge-engine-test-"));
 afterAll(() => rmSync(folder, { recursive: true }));
-
-function thrownBy(action: () => unknown): SurgeError {
-  try {
-    action();
-  } catch (thrown) {
-    if (thrown instanceof SurgeError) return thrown;
-    throw thrown;
-  }
-  throw new Error("nothing was thrown");
-}
 
 test("the account is the engine's: parts add up, and more context costs more", () => {
   const manifest = readModel(PATH);

@@ -15,6 +15,7 @@ import { type FilledGguf, type FilledTensor, putGguf, putSplitGguf, takeGguf } f
 import { GOLDEN_MODELS } from "../support/golden.ts";
 import { feed, openNative, testLibrary, testPlan } from "../support/native.ts";
 import { putSafetensors, takeSafetensors } from "../support/safetensors_writer.ts";
+import { thrownBy } from "../support/thrown.ts";
 
 const GGUF = join(GOLDEN_MODELS, "q35-r2/model.gguf");
 const FOLDER = join(GOLDEN_MODELS, "q35-r2/hf");
@@ -27,16 +28,6 @@ afterAll(() => rmSync(temporary, { recursive: true }));
 
 function next(name: string): string {
   return join(temporary, `${made++}-${name}`);
-}
-
-function thrownBy(action: () => unknown): SurgeError {
-  try {
-    action();
-  } catch (thrown) {
-    if (thrown instanceof SurgeError) return thrown;
-    throw thrown;
-  }
-  throw new Error("it was accepted");
 }
 
 /** Opens, reads three tokens, closes: the shortest chat. */

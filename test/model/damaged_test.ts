@@ -23,6 +23,7 @@ import {
   writeGguf,
 } from "../fixtures/model_files.ts";
 import { GOLDEN_MODELS } from "../support/golden.ts";
+import { thrownBy } from "../support/thrown.ts";
 
 const GGUF = join(GOLDEN_MODELS, "q35-r2/model.gguf");
 const FOLDER = join(GOLDEN_MODELS, "q35-r2/hf");
@@ -32,13 +33,7 @@ let made = 0;
 afterAll(() => rmSync(temporary, { recursive: true }));
 
 function failure(path: string): SurgeError {
-  try {
-    readModel(path);
-  } catch (thrown) {
-    if (thrown instanceof SurgeError) return thrown;
-    throw thrown;
-  }
-  throw new Error(`${path} was read without complaint`);
+  return thrownBy(() => readModel(path));
 }
 
 function expectRefusal(path: string, says: RegExp, kind: "data" | "missing" = "data"): void {

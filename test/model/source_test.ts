@@ -8,6 +8,7 @@ import { changedFile, readModel } from "../../src/model/source.ts";
 import { readTextSource } from "../../src/model/text_source.ts";
 import { draftOfGguf, temporaryFolder, writeGguf } from "../fixtures/model_files.ts";
 import { GOLDEN_MODELS } from "../support/golden.ts";
+import { thrownBy } from "../support/thrown.ts";
 
 const GGUF = join(GOLDEN_MODELS, "q35-r2/model.gguf");
 const FOLDER = join(GOLDEN_MODELS, "q35-r2/hf");
@@ -15,13 +16,7 @@ const temporary = temporaryFolder();
 afterAll(() => rmSync(temporary, { recursive: true }));
 
 function failure(path: string): SurgeError {
-  try {
-    readModel(path);
-  } catch (thrown) {
-    if (thrown instanceof SurgeError) return thrown;
-    throw thrown;
-  }
-  throw new Error(`${path} was read without complaint`);
+  return thrownBy(() => readModel(path));
 }
 
 describe("manifest files", () => {

@@ -61,6 +61,8 @@ describe("editing", () => {
       "<kill-word>",
       "<kill-end>",
       "<word-left>",
+      "<word-right>",
+      "<kill-start>",
     );
     const segmenter = new Intl.Segmenter(undefined, { granularity: "grapheme" });
     fc.assert(fc.property(fc.array(fc.oneof(part, more), { maxLength: 20 }), (parts) => {
@@ -68,6 +70,19 @@ describe("editing", () => {
       const ends = [...segmenter.segment(text)].map((each) => each.index);
       expect([...ends, text.length]).toContain(cursor);
     }));
+  });
+
+  test("word motions and deletions stop between characters where a mark joins a space, a letter or a flag", () => {
+    const accent = "\u0301";
+    const at = (keys: string) => {
+      const { text, cursor } = type(new LineEditor(), keys);
+      return [text, cursor];
+    };
+    expect(at(` ${accent}<word-left>`)).toEqual([` ${accent}`, 0]);
+    expect(at(`a ${accent}b<home><word-right>`)).toEqual([`a ${accent}b`, 1]);
+    expect(at(` ${accent}<kill-word>`)).toEqual(["", 0]);
+    expect(at(`ab${accent}<left><left><delete><backspace>`)).toEqual([`b${accent}`, 0]);
+    expect(at(`a\n${accent}<home><backspace>`)).toEqual([`a${accent}`, 2]);
   });
 
   test("control characters from a paste or the keyboard are shown, not sent to the terminal", () => {

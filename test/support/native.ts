@@ -2,9 +2,11 @@
 import { join } from "node:path";
 import { NativeEngine } from "../../ffi/engine.ts";
 import { type Library, loadLibrary } from "../../ffi/load.ts";
-import type { SamplerOptions } from "../../src/engine/protocol.ts";
 import { readModel } from "../../src/model/source.ts";
 import type { Plan } from "../../src/plan/schema.ts";
+import { GREEDY } from "./fake_engine.ts";
+
+export { GREEDY };
 
 export const LIBRARY_PATH = join(import.meta.dir, "../../build/libsurge.so");
 
@@ -14,18 +16,6 @@ export function testLibrary(): Library {
   library ??= loadLibrary(LIBRARY_PATH);
   return library;
 }
-
-export const GREEDY: SamplerOptions = {
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  presencePenalty: 0,
-  frequencyPenalty: 0,
-  repeatPenalty: 1,
-  seed: 0,
-  logitBias: [],
-};
 
 export function testPlan(changes: Partial<Plan> = {}): Plan {
   return {
