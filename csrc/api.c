@@ -1,8 +1,11 @@
 /*
  * api.c – the only exported functions. Each checks its pointers and forwards: the boundary is here so that the inside may trust them.
  */
+#include <string.h>
+
 #include "abi/layout.h"
 #include "base/error.h"
+#include "cpu/dispatch.h"
 #include "engine/engine.h"
 #include "surge.h"
 
@@ -38,8 +41,39 @@ int32_t surge_sequence_close(surge_engine *engine, uint32_t index, surge_error *
   return engine == NULL ? null_argument(err) : sequence_close(engine, index, err);
 }
 
-int32_t surge_step(surge_engine *engine, const surge_row *rows, uint32_t row_count, surge_error *err) {
-  return engine == NULL || rows == NULL ? null_argument(err) : engine_step(engine, rows, row_count, err);
+int32_t surge_step_begin(surge_engine *engine, const surge_row *rows, uint32_t row_count, surge_error *err) {
+  return engine == NULL || rows == NULL ? null_argument(err) : engine_step_begin(engine, rows, row_count, err);
+}
+
+int32_t surge_step_run(surge_engine *engine, uint64_t budget_us, uint32_t *ret_done, surge_error *err) {
+  return engine == NULL || ret_done == NULL ? null_argument(err) : engine_step_run(engine, budget_us, ret_done, err);
+}
+
+int32_t surge_step_abandon(surge_engine *engine, surge_error *err) {
+  return engine == NULL ? null_argument(err) : engine_step_abandon(engine, err);
+}
+
+int32_t surge_engine_counters(const surge_engine *engine, surge_counters *ret_counters, surge_error *err) {
+  if (engine == NULL || ret_counters == NULL) {
+    return null_argument(err);
+  }
+  *ret_counters = engine->counters;
+  return SURGE_OK;
+}
+
+int32_t surge_cpu(surge_cpu_info *ret_info, surge_error *err) {
+  const cpu_kernels *kernels = NULL;
+  if (ret_info == NULL) {
+    return null_argument(err);
+  }
+  const int32_t status = cpu_dispatch(&kernels, err);
+  if (status < 0) {
+    return status;
+  }
+  *ret_info = (surge_cpu_info){.struct_size = sizeof *ret_info, .tile_rows = kernels->tile_rows};
+  ret_info->name_bytes = (uint32_t)strlen(kernels->name);
+  memcpy(ret_info->name, kernels->name, ret_info->name_bytes);
+  return SURGE_OK;
 }
 
 int32_t surge_logits(surge_engine *engine, uint32_t logits_row, float *ret_logits, uint32_t count, surge_error *err) {

@@ -6,7 +6,7 @@ import { type Pointer, ptr } from "bun:ffi";
 import { SurgeError } from "../src/base/errors.ts";
 import type { Manifest, ManifestTensor } from "../src/model/manifest.ts";
 import type { Plan } from "../src/plan/schema.ts";
-import type { MemoryUse, SamplerOptions } from "../src/engine/protocol.ts";
+import type { EngineCounters, MemoryUse, SamplerOptions } from "../src/engine/protocol.ts";
 import * as layout from "./layout.gen.ts";
 import type { Library } from "./load.ts";
 import { check, type ErrorNames, newError } from "./status.ts";
@@ -173,6 +173,16 @@ export function measure(library: Library, manifest: Manifest, plan: Plan): Memor
   };
 }
 
+const U64_MAX = 0xffff_ffff_ffff_ffffn;
+
+/** The kernels that this processor and SURGE_ISA select. */
+export function cpuIsa(library: Library): string {
+  const info = new StructArray(layout.surge_cpu_info);
+  const error = newError();
+  check(library.surge_cpu(ptr(info.bytes), ptr(error.bytes)), error, { file: () => undefined, tensor: () => undefined });
+  return new TextDecoder().decode(new Uint8Array(info.bytes.buffer, layout.surge_cpu_info.fields.name.offset, info.get("name_bytes")));
+}
+
 export class NativeEngine {
   readonly vocab: number;
   readonly #library: Library;
@@ -182,6 +192,7 @@ export class NativeEngine {
   readonly #sample = new StructArray(layout.surge_sample);
   /** Ours, not a call's: the sampler's description holds its address, which no reference in the call would keep alive. */
   readonly #biases = new StructArray(layout.surge_logit_bias, layout.LIMIT.LOGIT_BIAS_MAX);
+  readonly #counters = new StructArray(layout.surge_counters);
   readonly #number = new Uint32Array(1);
   readonly #rows: StructArray<typeof layout.surge_row>;
   #engine: Pointer | null;
@@ -217,7 +228,14 @@ export class NativeEngine {
     this.#check(this.#library.surge_sequence_close(this.#engine, sequence, ptr(this.#error.bytes)));
   }
 
+  /** A whole step at once. */
   step(rows: StepRow[]): void {
+    this.beginStep(rows);
+    while (!this.runStep(Infinity));
+  }
+
+  /** Moves no sequence when it throws. Until runStep returns true, nothing but it and abandonStep may be called. */
+  beginStep(rows: StepRow[]): void {
     if (rows.length > this.#rows.count) {
       throw new SurgeError("internal", `A step of ${rows.length} rows exceeds the plan's ${this.#rows.count}.`);
     }
@@ -229,7 +247,35 @@ export class NativeEngine {
         flags: row.logits ? layout.ROW.LOGITS : 0,
       }, i);
     });
-    this.#check(this.#library.surge_step(this.#engine, ptr(this.#rows.bytes), rows.length, ptr(this.#error.bytes)));
+    this.#check(
+      this.#library.surge_step_begin(this.#engine, ptr(this.#rows.bytes), rows.length, ptr(this.#error.bytes)),
+    );
+  }
+
+  /** Goes on with the step for about `budgetMs`; true when it is done. */
+  runStep(budgetMs: number): boolean {
+    const budget = Number.isFinite(budgetMs) ? BigInt(Math.round(budgetMs * 1000)) : U64_MAX;
+    this.#check(this.#library.surge_step_run(this.#engine, budget, ptr(this.#number), ptr(this.#error.bytes)));
+    return this.#number[0] === 1;
+  }
+
+  /** Gives the step up; its sequences are closed. */
+  abandonStep(): void {
+    this.#check(this.#library.surge_step_abandon(this.#engine, ptr(this.#error.bytes)));
+  }
+
+  /** Work done since the engine was made, by class (csrc/include/surge.h, SURGE_OPS). */
+  counters(): EngineCounters {
+    this.#check(this.#library.surge_engine_counters(this.#engine, ptr(this.#counters.bytes), ptr(this.#error.bytes)));
+    const [ns, bytes, macs] = (["ns", "bytes", "macs"] as const).map((field) => this.#counters.getAll(field)) as [
+      number[],
+      number[],
+      number[],
+    ];
+    const ops = Object.entries(layout.OP).map(([name, at]) => (
+      { name: name.toLowerCase(), ns: ns[at]!, bytes: bytes[at]!, macs: macs[at]! }
+    ));
+    return { steps: this.#counters.get("steps"), rows: this.#counters.get("rows"), ops };
   }
 
   /** The next token after the n-th row of the last step that asked for logits. `draw` numbers the random choices of one seed. */

@@ -57,6 +57,12 @@ export class StructArray<L extends Layout> {
     else this.#view.setInt32(at, Number(wide), true);
   }
 
+  /** All elements of an array of u64, each below 2^53 (counts and byte sums). */
+  getAll(name: FieldName<L>): number[] {
+    const field = this.#layout.fields[name]!;
+    return Array.from({ length: field.bytes / 8 }, (_, i) => Number(this.#view.getBigUint64(field.offset + 8 * i, true)));
+  }
+
   /** A scalar field; u64 must be below 2^53 here (counts and byte sums). */
   get(name: FieldName<L>, index = 0): number {
     const field = this.#layout.fields[name]!;

@@ -171,6 +171,21 @@ static const abi_field SURGE_SAMPLE[] = {
     FIELD(surge_sample, "f32", top_logprobs),
 };
 
+static const abi_field SURGE_COUNTERS[] = {
+    FIELD(surge_counters, "u32", struct_size), FIELD(surge_counters, "u32", reserved), FIELD(surge_counters, "u64", steps),
+    FIELD(surge_counters, "u64", rows),        FIELD(surge_counters, "u64", ns),       FIELD(surge_counters, "u64", bytes),
+    FIELD(surge_counters, "u64", macs),
+};
+
+static const abi_field SURGE_CPU_INFO[] = {
+    FIELD(surge_cpu_info, "u32", struct_size),
+    FIELD(surge_cpu_info, "u32", tile_rows),
+    FIELD(surge_cpu_info, "u32", name_bytes),
+    FIELD(surge_cpu_info, "u8", name),
+};
+
+_Static_assert(sizeof(((surge_counters *)0)->ns) == SURGE_OP_COUNT * sizeof(uint64_t), "counters hold one entry per op");
+
 #define STRUCT(name, fields) {#name, (uint32_t)sizeof(name), (uint32_t)(sizeof(fields) / sizeof(fields)[0]), fields}
 
 static const abi_struct STRUCTS[] = {
@@ -187,6 +202,8 @@ static const abi_struct STRUCTS[] = {
     STRUCT(surge_logit_bias, SURGE_LOGIT_BIAS),
     STRUCT(surge_sampler_desc, SURGE_SAMPLER_DESC),
     STRUCT(surge_sample, SURGE_SAMPLE),
+    STRUCT(surge_counters, SURGE_COUNTERS),
+    STRUCT(surge_cpu_info, SURGE_CPU_INFO),
 };
 
 #define CONSTANT(prefix, name) {#name, (int32_t)SURGE_##prefix##name}
@@ -201,12 +218,17 @@ static const abi_constant ROLE[] = {
     SURGE_ROLES(X)
 #undef X
 };
+static const abi_constant OP[] = {
+#define X(name) CONSTANT(OP_, name),
+    SURGE_OPS(X)
+#undef X
+};
 static const abi_constant LAYER[] = {CONSTANT(LAYER_, ATTENTION), CONSTANT(LAYER_, GDN)};
 static const abi_constant HEADS[] = {CONSTANT(HEADS_, GROUPED), CONSTANT(HEADS_, TILED)};
 static const abi_constant ROPE[] = {CONSTANT(ROPE_, DEFAULT), CONSTANT(ROPE_, YARN)};
 static const abi_constant TRANSFORM[] = {CONSTANT(TRANSFORM_, NONE), CONSTANT(TRANSFORM_, ADD_ONE), CONSTANT(TRANSFORM_, NEG_EXP)};
 static const abi_constant SCALE[] = {CONSTANT(SCALE_, BLOCK_128), CONSTANT(SCALE_, TENSOR)};
-static const abi_constant PRECISION[] = {CONSTANT(PRECISION_, EXACT)};
+static const abi_constant PRECISION[] = {CONSTANT(PRECISION_, EXACT), CONSTANT(PRECISION_, FAST)};
 static const abi_constant KV[] = {CONSTANT(KV_, F32), CONSTANT(KV_, F16)};
 static const abi_constant LIMIT[] = {CONSTANT(, TOP_LOGPROBS_MAX), CONSTANT(, LOGIT_BIAS_MAX)};
 static const abi_constant ROW[] = {CONSTANT(ROW_, LOGITS)};
@@ -214,7 +236,8 @@ static const abi_constant ROW[] = {CONSTANT(ROW_, LOGITS)};
 #define ENUM(name) {#name, (uint32_t)(sizeof(name) / sizeof(name)[0]), name}
 
 static const abi_enum ENUMS[] = {ENUM(STATUS), ENUM(ROLE),      ENUM(LAYER), ENUM(HEADS), ENUM(ROPE), ENUM(TRANSFORM),
-                                 ENUM(SCALE),  ENUM(PRECISION), ENUM(KV),    ENUM(LIMIT), ENUM(ROW)};
+                                 ENUM(SCALE),  ENUM(PRECISION), ENUM(KV),    ENUM(LIMIT), ENUM(ROW),
+                                 ENUM(OP)};
 
 const abi_enum *abi_enums(size_t *ret_count) {
   *ret_count = sizeof ENUMS / sizeof ENUMS[0];

@@ -60,6 +60,10 @@ static uint8_t *slot_at(const kv_pool *kv, uint32_t page, uint32_t layer, uint32
   return kv->pages + page * kv->page_bytes + layer * kv->layer_bytes + heads * kv->head_bytes + slot * (kv->head_bytes / KV_BLOCK);
 }
 
+const uint8_t *kv_block(const kv_pool *kv, uint32_t page, uint32_t layer, uint32_t is_value, uint32_t head) {
+  return slot_at(kv, page, layer, is_value, head, 0);
+}
+
 static void store_vector(const kv_pool *kv, uint8_t *to, const float *values) {
   if (kv->dtype == SURGE_KV_F32) {
     memcpy(to, values, kv->head_dim * sizeof(float));
@@ -74,17 +78,4 @@ static void store_vector(const kv_pool *kv, uint8_t *to, const float *values) {
 void kv_store(const kv_pool *kv, uint32_t page, uint32_t layer, uint32_t head, uint32_t slot, const float *k, const float *v) {
   store_vector(kv, slot_at(kv, page, layer, 0, head, slot), k);
   store_vector(kv, slot_at(kv, page, layer, 1, head, slot), v);
-}
-
-void kv_load(const kv_pool *kv, uint32_t page, uint32_t layer, uint32_t is_value, uint32_t head, uint32_t slot, float *ret_values) {
-  const uint8_t *from = slot_at(kv, page, layer, is_value, head, slot);
-  if (kv->dtype == SURGE_KV_F32) {
-    memcpy(ret_values, from, kv->head_dim * sizeof(float));
-    return;
-  }
-  for (uint32_t i = 0; i < kv->head_dim; i++) {
-    uint16_t half;
-    memcpy(&half, from + i * sizeof half, sizeof half);
-    ret_values[i] = quant_f16_to_f32(half);
-  }
 }

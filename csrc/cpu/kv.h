@@ -32,6 +32,7 @@ void kv_release(kv_pool *kv, uint32_t page);
 /* A page that only the caller refers to: the same one, or a copy of a shared one (which loses a reference). */
 uint32_t kv_own(kv_pool *kv, uint32_t page);
 void kv_store(const kv_pool *kv, uint32_t page, uint32_t layer, uint32_t head, uint32_t slot, const float *k, const float *v);
-void kv_load(const kv_pool *kv, uint32_t page, uint32_t layer, uint32_t is_value, uint32_t head, uint32_t slot, float *ret_values);
+/* Where the positions of a page lie for one layer and head: keys or values [KV_BLOCK][head_dim]. */
+const uint8_t *kv_block(const kv_pool *kv, uint32_t page, uint32_t layer, uint32_t is_value, uint32_t head);
 
 #endif

@@ -1,32 +1,66 @@
 /*
- * matmul.h – y = x Wᵀ in float32 from dequantised weights (precision exact).
+ * matmul.h – y = x Wᵀ for any storage format: a weight, the activations it is multiplied by, and tiles of weight rows as units of work.
  *
- * A weight row is decoded once per step and used for every row of x. An output row is computed by one worker alone with a fixed
- * order of sums, so results depend neither on the number of threads nor on what else is in the step.
+ * precision fast: weights with a matmul_q8 kernel take activations of 8 bits; all others, and every weight under precision exact, are
+ * decoded to float32 row by row. An output value is computed by one worker in one order of sums, so results depend neither on the
+ * number of threads nor on what else is in the step.
  */
 #ifndef CPU_MATMUL_H
 #define CPU_MATMUL_H
 
+#include "base/arena.h"
+#include "cpu/dispatch.h"
 #include "cpu/pool/pool.h"
 #include "store/matrix.h"
 
-typedef struct matmul_job {
-  const matrix *weight;
-  const float *x; /* [rows][x_stride] */
-  float *y;       /* [rows][y_stride] */
-  size_t x_stride, y_stride;
-  uint32_t rows;
-} matmul_job;
+typedef struct weight {
+  const matrix *matrix;
+  uint32_t kernel; /* matmul_q8's, or MATMUL_Q8_NONE: in float32 */
+} weight;
+
+/* Rows of activations, and the same in 8 bits where a weight that reads them wants that. */
+typedef struct activation {
+  float *values; /* [rows][stride] */
+  size_t stride;
+  q8_rows q8[Q8_BLOCKS_COUNT]; /* codes NULL under precision exact */
+} activation;
 
 /* Memory a worker has for itself. */
-typedef struct worker_buffers {
-  float *base;
-  size_t stride; /* floats per worker */
-} worker_buffers;
+typedef struct worker_scratch {
+  float *row;     /* one decoded weight row, or a step of attention */
+  float *tile[2]; /* [step rows][Q8_TILE_ROWS_MAX] */
+} worker_scratch;
 
-static inline float *worker_buffer(const worker_buffers *b, uint32_t worker) { return b->base + (size_t)worker * b->stride; }
+typedef struct matmul_env {
+  pool *pool;
+  const cpu_kernels *kernels;
+  const worker_scratch *workers;
+} matmul_env;
 
-/* Runs all jobs in one dispatch. Each worker needs a buffer of the widest weight's cols. */
-void matmul_run(pool *p, const worker_buffers *buffers, const matmul_job *jobs, uint32_t job_count);
+typedef struct matmul_job {
+  const weight *w;
+  const activation *x;
+  float *y; /* [count][y_stride] */
+  size_t y_stride;
+  const uint32_t *tokens; /* which rows of x */
+  uint32_t count;
+} matmul_job;
+
+weight weight_make(const matrix *m, uint32_t precision);
+/* Bit set of the Q8_BLOCKS_ that the weight reads; 0: float32. */
+uint32_t weight_blocks(const weight *w);
+uint64_t weight_bytes(const weight *w);
+
+/* Takes memory for `rows` rows of `cols` values; with their 8-bit forms if the precision is fast. */
+void activation_reserve(activation *a, size_t rows, size_t cols, uint32_t precision, arena *memory);
+/* Row `row` (its first `cols` values) to the forms in `blocks`. */
+void activation_quantise(const activation *a, const cpu_kernels *k, uint32_t row, uint32_t cols, uint32_t blocks);
+
+uint32_t matmul_tiles(const cpu_kernels *k, const weight *w);
+/* Tile `tile` of w times the job's activations: ret[count][kernels->tile_rows]. Returns how many of the tile's rows exist. */
+uint32_t matmul_tile(const matmul_env *env, uint32_t worker, const weight *w, const activation *x, const uint32_t *tokens, uint32_t count,
+                     uint32_t tile, float *ret);
+/* One phase of a task: all jobs' tiles, shared among the workers that call this. */
+void matmul_run(const matmul_env *env, uint32_t worker, const matmul_job *jobs, uint32_t job_count);
 
 #endif

@@ -3,29 +3,24 @@
 
 #include <math.h>
 
-static int is_chosen(const uint32_t *chosen, uint32_t count, uint32_t expert) {
-  for (uint32_t i = 0; i < count; i++) {
-    if (chosen[i] == expert) {
-      return 1;
-    }
+/* NaN compares false, so it never rises: the first experts stand in, and the sampler reports the NaN. */
+static void insert(const float *logits, uint32_t expert, uint32_t *chosen, uint32_t last) {
+  uint32_t place = last;
+  while (place > 0 && logits[expert] > logits[chosen[place - 1]]) {
+    chosen[place] = chosen[place - 1];
+    place--;
   }
-  return 0;
-}
-
-static uint32_t best_of_rest(const float *logits, uint32_t experts, const uint32_t *chosen, uint32_t count) {
-  uint32_t best = UINT32_MAX;
-  for (uint32_t e = 0; e < experts; e++) {
-    /* NaN compares false: the first free expert stands in, and the sampler reports the NaN. */
-    if (!is_chosen(chosen, count, e) && (best == UINT32_MAX || logits[e] > logits[best])) {
-      best = e;
-    }
-  }
-  return best;
+  chosen[place] = expert;
 }
 
 void router_choose(const float *logits, uint32_t experts, uint32_t used, uint32_t renormalise, uint32_t *ret_experts, float *ret_weights) {
-  for (uint32_t i = 0; i < used; i++) {
-    ret_experts[i] = best_of_rest(logits, experts, ret_experts, i);
+  for (uint32_t e = 0; e < used; e++) {
+    insert(logits, e, ret_experts, e);
+  }
+  for (uint32_t e = used; e < experts; e++) {
+    if (logits[e] > logits[ret_experts[used - 1]]) {
+      insert(logits, e, ret_experts, used - 1);
+    }
   }
   const float maximum = logits[ret_experts[0]];
   float sum = 0;

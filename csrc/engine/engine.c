@@ -12,7 +12,7 @@
 enum { MAX_THREADS = 512, MAX_SEQUENCES = 4096, MAX_STEP_ROWS = 65536, MAX_CONTEXT = 1 << 24 };
 
 static int32_t check_plan(const surge_plan_desc *p, surge_error *err) {
-  if (p->precision != SURGE_PRECISION_EXACT || p->kv_dtype > SURGE_KV_F16 || p->threads == 0 || p->threads > MAX_THREADS ||
+  if (p->precision > SURGE_PRECISION_FAST || p->kv_dtype > SURGE_KV_F16 || p->threads == 0 || p->threads > MAX_THREADS ||
       p->context == 0 || p->context > MAX_CONTEXT || p->sequences == 0 || p->sequences > MAX_SEQUENCES || p->step_rows == 0 ||
       p->step_rows > MAX_STEP_ROWS || p->logits_rows == 0 || p->logits_rows > p->step_rows) {
     return error_set(err, SURGE_E_ARGUMENT, "the plan has %u threads, context %u, %u sequences, %u rows a step, %u with logits", p->threads,
@@ -62,7 +62,7 @@ static uint64_t since(const arena *memory, uint64_t *mark) {
 static int32_t build(surge_engine *e, const surge_engine_desc *desc, arena *memory, surge_memory *ret_memory, surge_error *err) {
   const uint32_t vocab = ((const surge_model_desc *)(uintptr_t)desc->model)->vocab;
   uint64_t mark = arena_used(memory);
-  int32_t status = model_configure(&e->model, (const surge_model_desc *)(uintptr_t)desc->model, memory, err);
+  int32_t status = model_configure(&e->model, (const surge_model_desc *)(uintptr_t)desc->model, &e->plan, memory, err);
   if (status == SURGE_OK) {
     status = store_open(&e->weights, desc, memory, err);
   }
@@ -82,6 +82,7 @@ static int32_t build(surge_engine *e, const surge_engine_desc *desc, arena *memo
   ret_memory->states = since(memory, &mark);
   model_reserve(&e->model, &e->plan, memory);
   sampler_reserve(&e->sampler, vocab, memory);
+  e->rows = arena_take(memory, e->plan.step_rows * sizeof(surge_row), _Alignof(surge_row));
   e->sample_logits = arena_take(memory, vocab * sizeof(float), 64);
   e->row = arena_take(memory, widest_row(desc) * sizeof(float), 64);
   ret_memory->scratch = since(memory, &mark);
@@ -126,6 +127,7 @@ int32_t engine_create(const surge_engine_desc *desc, surge_engine **ret_engine, 
     return error_set(err, SURGE_E_MEMORY, "no memory for the engine");
   }
   e->plan = *(const surge_plan_desc *)(uintptr_t)desc->plan;
+  e->counters.struct_size = sizeof e->counters;
   status = arena_open(&e->memory, need.total, err);
   if (status == SURGE_OK) {
     status = build(e, desc, &e->memory, &need, err);
@@ -137,7 +139,7 @@ int32_t engine_create(const surge_engine_desc *desc, surge_engine **ret_engine, 
     engine_destroy(e);
     return status;
   }
-  model_ready(&e->model);
+  model_ready(&e->model, &e->plan);
   *ret_engine = e;
   return SURGE_OK;
 }

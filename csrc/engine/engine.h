@@ -35,6 +35,10 @@ struct surge_engine {
   float *sample_logits; /* [vocab] */
   float *row; /* [widest matrix], for diagnosis */
   uint32_t logits_rows; /* of the last step */
+  surge_row *rows; /* [step_rows] of the step that is under way */
+  model_batch batch;
+  uint32_t stage; /* next stage of that step; 0 where none is under way */
+  surge_counters counters;
 };
 
 int32_t engine_measure(const surge_engine_desc *desc, surge_memory *ret_memory, surge_error *err);
@@ -47,7 +51,11 @@ int32_t sequence_close(surge_engine *engine, uint32_t index, surge_error *err);
 /* Gives the sequence pages of its own for `count` more tokens; cannot fail below the context's length. */
 void sequence_extend(surge_engine *engine, sequence *s, uint32_t count);
 
-int32_t engine_step(surge_engine *engine, const surge_row *rows, uint32_t row_count, surge_error *err);
+int32_t engine_step_begin(surge_engine *engine, const surge_row *rows, uint32_t row_count, surge_error *err);
+int32_t engine_step_run(surge_engine *engine, uint64_t budget_us, uint32_t *ret_done, surge_error *err);
+int32_t engine_step_abandon(surge_engine *engine, surge_error *err);
+/* E_ARGUMENT while a step is under way. */
+int32_t engine_check_idle(const surge_engine *engine, surge_error *err);
 int32_t engine_logits(surge_engine *engine, uint32_t logits_row, float *ret_logits, uint32_t count, surge_error *err);
 int32_t engine_sample(surge_engine *engine, uint32_t logits_row, uint32_t sequence, const surge_sampler_desc *sampler, surge_sample *ret_sample,
                       surge_error *err);

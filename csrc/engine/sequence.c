@@ -9,6 +9,10 @@ static sequence *find(surge_engine *e, uint32_t index) {
 }
 
 int32_t sequence_open(surge_engine *e, uint32_t *ret_sequence, surge_error *err) {
+  const int32_t idle = engine_check_idle(e, err);
+  if (idle < 0) {
+    return idle;
+  }
   for (uint32_t i = 0; i < e->plan.sequences; i++) {
     sequence *s = &e->sequences[i];
     if (!s->open) {
@@ -45,6 +49,10 @@ int32_t sequence_fork(surge_engine *e, uint32_t from, uint32_t *ret_sequence, su
 }
 
 int32_t sequence_close(surge_engine *e, uint32_t index, surge_error *err) {
+  const int32_t idle = engine_check_idle(e, err);
+  if (idle < 0) {
+    return idle;
+  }
   sequence *s = find(e, index);
   if (s == NULL) {
     return error_set(err, SURGE_E_ARGUMENT, "sequence %u is not open", index);

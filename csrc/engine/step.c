@@ -1,9 +1,10 @@
 /*
- * step.c – one bounded advance of a batch of sequences, and what is read off it. Everything is checked before anything moves: a
- * step that fails leaves every sequence as it was.
+ * step.c – one advance of a batch of sequences, in slices of bounded time, and what is read off it. Everything is checked before
+ * anything moves: a step that is refused leaves every sequence as it was; one that is abandoned takes its sequences with it.
  */
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/error.h"
 #include "engine/engine.h"
@@ -63,18 +64,26 @@ static int32_t check_adjacent(const surge_engine *e, const surge_row *rows, uint
   return SURGE_OK;
 }
 
-int32_t engine_step(surge_engine *e, const surge_row *rows, uint32_t row_count, surge_error *err) {
+int32_t engine_check_idle(const surge_engine *e, surge_error *err) {
+  return e->batch.row_count == 0 ? SURGE_OK : error_set(err, SURGE_E_ARGUMENT, "a step is under way");
+}
+
+int32_t engine_step_begin(surge_engine *e, const surge_row *rows, uint32_t row_count, surge_error *err) {
   uint32_t spans = 0;
-  if (row_count == 0 || row_count > e->plan.step_rows) {
-    return error_set(err, SURGE_E_LIMIT, "a step of %u rows where the plan holds 1 to %u", row_count, e->plan.step_rows);
+  int32_t status = engine_check_idle(e, err);
+  if (status == SURGE_OK && (row_count == 0 || row_count > e->plan.step_rows)) {
+    status = error_set(err, SURGE_E_LIMIT, "a step of %u rows where the plan holds 1 to %u", row_count, e->plan.step_rows);
   }
-  int32_t status = make_spans(e, rows, row_count, &spans, err);
+  if (status == SURGE_OK) {
+    status = make_spans(e, rows, row_count, &spans, err);
+  }
   if (status == SURGE_OK) {
     status = check_adjacent(e, rows, spans, err);
   }
   if (status < 0) {
     return status;
   }
+  memcpy(e->rows, rows, row_count * sizeof *rows);
   for (uint32_t i = 0; i < spans; i++) {
     model_span *span = &e->spans[i];
     sequence *s = &e->sequences[rows[span->row].sequence];
@@ -83,13 +92,56 @@ int32_t engine_step(surge_engine *e, const surge_row *rows, uint32_t row_count, 
     span->pages = s->pages;
     span->states = s->states;
   }
-  const model_batch batch = {rows, row_count, e->spans, spans};
-  model_forward(&e->model, e->pool, &e->kv, &batch);
+  e->batch = (model_batch){e->rows, row_count, e->spans, spans};
+  e->stage = 0;
   e->logits_rows = 0;
-  for (uint32_t row = 0; row < row_count; row++) {
-    sequence *s = &e->sequences[rows[row].sequence];
-    s->tokens[s->length++] = rows[row].token;
-    e->logits_rows += rows[row].flags & SURGE_ROW_LOGITS;
+  return SURGE_OK;
+}
+
+static void finish_step(surge_engine *e) {
+  for (uint32_t row = 0; row < e->batch.row_count; row++) {
+    sequence *s = &e->sequences[e->rows[row].sequence];
+    s->tokens[s->length++] = e->rows[row].token;
+    e->logits_rows += e->rows[row].flags & SURGE_ROW_LOGITS;
+  }
+  e->counters.steps++;
+  e->counters.rows += e->batch.row_count;
+  e->batch.row_count = 0;
+}
+
+static uint64_t now_us(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
+}
+
+int32_t engine_step_run(surge_engine *e, uint64_t budget_us, uint32_t *ret_done, surge_error *err) {
+  const uint64_t start = now_us();
+  if (e->batch.row_count == 0) {
+    return error_set(err, SURGE_E_ARGUMENT, "no step is under way");
+  }
+  *ret_done = 0;
+  do {
+    model_forward(&e->model, e->pool, &e->kv, &e->batch, e->stage, &e->counters);
+    if (++e->stage == model_stages(&e->model)) {
+      finish_step(e);
+      *ret_done = 1;
+    }
+  } while (!*ret_done && now_us() - start < budget_us);
+  return SURGE_OK;
+}
+
+int32_t engine_step_abandon(surge_engine *e, surge_error *err) {
+  const uint32_t spans = e->batch.span_count;
+  if (e->batch.row_count == 0) {
+    return error_set(err, SURGE_E_ARGUMENT, "no step is under way");
+  }
+  e->batch.row_count = 0;
+  for (uint32_t i = 0; i < spans; i++) {
+    const int32_t status = sequence_close(e, e->rows[e->spans[i].row].sequence, err);
+    if (status < 0) {
+      return status;
+    }
   }
   return SURGE_OK;
 }

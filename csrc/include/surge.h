@@ -60,7 +60,8 @@ typedef enum surge_rope_kind { SURGE_ROPE_DEFAULT = 0, SURGE_ROPE_YARN = 1 } sur
 typedef enum surge_transform { SURGE_TRANSFORM_NONE = 0, SURGE_TRANSFORM_ADD_ONE = 1, SURGE_TRANSFORM_NEG_EXP = 2 } surge_transform;
 /* BLOCK_128: one scale per 128 x 128 block (FP8 checkpoints); TENSOR: one scale per matrix (NVFP4 files). Weights are multiplied by them. */
 typedef enum surge_scale_kind { SURGE_SCALE_BLOCK_128 = 0, SURGE_SCALE_TENSOR = 1 } surge_scale_kind;
-typedef enum surge_precision { SURGE_PRECISION_EXACT = 0 } surge_precision;
+/* EXACT: float32 from decoded weights. FAST: activations of 8 bits where the weight's format has a kernel for them. */
+typedef enum surge_precision { SURGE_PRECISION_EXACT = 0, SURGE_PRECISION_FAST = 1 } surge_precision;
 typedef enum surge_kv_dtype { SURGE_KV_F32 = 0, SURGE_KV_F16 = 1 } surge_kv_dtype;
 
 typedef struct surge_error {
@@ -164,6 +165,32 @@ typedef struct surge_memory {
   uint64_t mapped; /* file-backed */
 } surge_memory;
 
+/* Classes of work in a step: the engine's counters, the profile and the metrics are made from this list. */
+#define SURGE_OPS(X) \
+  X(EMBED) X(NORM) X(MIXER_IN) X(ATTENTION) X(GDN) X(MIXER_OUT) X(ROUTER) X(EXPERT_UP) X(EXPERT_DOWN) X(HEAD)
+
+typedef enum surge_op {
+#define X(name) SURGE_OP_##name,
+  SURGE_OPS(X)
+#undef X
+  SURGE_OP_COUNT
+} surge_op;
+
+/* Since the engine was made: wall time per class, and what the class read and multiplied. */
+typedef struct surge_counters {
+  uint32_t struct_size;
+  uint32_t reserved;
+  uint64_t steps, rows;
+  uint64_t ns[10], bytes[10], macs[10]; /* by surge_op; bytes of weights, keys, values and states read; multiply-adds */
+} surge_counters;
+
+typedef struct surge_cpu_info {
+  uint32_t struct_size;
+  uint32_t tile_rows;
+  uint32_t name_bytes;
+  char name[28]; /* of the kernels in use, as in SURGE_ISA */
+} surge_cpu_info;
+
 #define SURGE_ROW_LOGITS 1u
 typedef struct surge_row {
   uint32_t sequence;
@@ -212,8 +239,18 @@ SURGE_API void surge_engine_destroy(surge_engine *engine);
 SURGE_API int32_t surge_sequence_open(surge_engine *engine, uint32_t *ret_sequence, surge_error *err);
 SURGE_API int32_t surge_sequence_fork(surge_engine *engine, uint32_t sequence, uint32_t *ret_sequence, surge_error *err);
 SURGE_API int32_t surge_sequence_close(surge_engine *engine, uint32_t sequence, surge_error *err);
-/* Advances every sequence named by its rows; rows of one sequence are adjacent. On failure no sequence has moved. */
-SURGE_API int32_t surge_step(surge_engine *engine, const surge_row *rows, uint32_t row_count, surge_error *err);
+/* Begins to advance every sequence named by its rows; rows of one sequence are adjacent. On failure no sequence has moved. */
+SURGE_API int32_t surge_step_begin(surge_engine *engine, const surge_row *rows, uint32_t row_count, surge_error *err);
+/*
+ * Goes on with the step until it is done or budget_us have passed (looked at twice per layer; UINT64_MAX: to the end). While a step
+ * is not done, nothing else may be called but this, surge_step_abandon and surge_engine_destroy.
+ */
+SURGE_API int32_t surge_step_run(surge_engine *engine, uint64_t budget_us, uint32_t *ret_done, surge_error *err);
+/* Gives the step up and closes its sequences, which are neither where they were nor where they should be. */
+SURGE_API int32_t surge_step_abandon(surge_engine *engine, surge_error *err);
+SURGE_API int32_t surge_engine_counters(const surge_engine *engine, surge_counters *ret_counters, surge_error *err);
+/* The kernels this processor and SURGE_ISA select. */
+SURGE_API int32_t surge_cpu(surge_cpu_info *ret_info, surge_error *err);
 /* Logits of the n-th row of the last step that asked for them: vocab floats. */
 SURGE_API int32_t surge_logits(surge_engine *engine, uint32_t logits_row, float *ret_logits, uint32_t count, surge_error *err);
 SURGE_API int32_t surge_sample_row(surge_engine *engine, uint32_t logits_row, uint32_t sequence, const surge_sampler_desc *sampler,

@@ -41,9 +41,20 @@ static const store_entry *find(binder *b, uint32_t role, uint32_t expert, uint32
   return entry;
 }
 
-static const matrix *bind_matrix(binder *b, uint32_t role, uint32_t rows, uint32_t cols) {
-  const store_entry *entry = find(b, role, 0, rows, cols);
-  return entry == NULL ? NULL : &entry->matrix;
+static weight bind_expert_weight(binder *b, uint32_t role, uint32_t expert, uint32_t rows, uint32_t cols) {
+  const store_entry *entry = find(b, role, expert, rows, cols);
+  return entry == NULL ? (weight){NULL, MATMUL_Q8_NONE} : weight_make(&entry->matrix, b->model->precision);
+}
+
+static weight bind_weight(binder *b, uint32_t role, uint32_t rows, uint32_t cols) { return bind_expert_weight(b, role, 0, rows, cols); }
+
+/* The forms of activations that any of the weights reads. */
+static uint32_t blocks_of(const weight *const *weights, size_t count) {
+  uint32_t blocks = 0;
+  for (size_t i = 0; i < count; i++) {
+    blocks |= weight_blocks(weights[i]);
+  }
+  return blocks;
 }
 
 static void transform_vector(uint32_t transform, float *values, size_t count) {
@@ -79,47 +90,66 @@ static const float *bind_vector(binder *b, uint32_t role, uint32_t rows, uint32_
 static void bind_attention(binder *b, model_layer *l) {
   const surge_model_desc *d = &b->model->desc;
   const uint32_t q_rows = d->heads * d->head_dim;
-  l->q = bind_matrix(b, SURGE_ROLE_ATTN_Q, q_rows * (d->attn_gated ? 2 : 1), d->hidden);
-  l->k = bind_matrix(b, SURGE_ROLE_ATTN_K, d->kv_heads * d->head_dim, d->hidden);
-  l->v = bind_matrix(b, SURGE_ROLE_ATTN_V, d->kv_heads * d->head_dim, d->hidden);
-  l->out = bind_matrix(b, SURGE_ROLE_ATTN_OUT, d->hidden, q_rows);
+  l->q = bind_weight(b, SURGE_ROLE_ATTN_Q, q_rows * (d->attn_gated ? 2 : 1), d->hidden);
+  l->k = bind_weight(b, SURGE_ROLE_ATTN_K, d->kv_heads * d->head_dim, d->hidden);
+  l->v = bind_weight(b, SURGE_ROLE_ATTN_V, d->kv_heads * d->head_dim, d->hidden);
+  l->out = bind_weight(b, SURGE_ROLE_ATTN_OUT, d->hidden, q_rows);
   l->q_norm = bind_vector(b, SURGE_ROLE_ATTN_Q_NORM, 1, d->head_dim);
   l->k_norm = bind_vector(b, SURGE_ROLE_ATTN_K_NORM, 1, d->head_dim);
+  l->in_blocks = blocks_of((const weight *const[]){&l->q, &l->k, &l->v}, 3);
+  l->out_blocks = weight_blocks(&l->out);
+}
+
+/* The taps of all channels one after the other, as the convolution reads them: [channels][taps] → [taps][channels]. */
+static const float *bind_taps(binder *b, uint32_t channels, uint32_t taps) {
+  float *turned = arena_take(b->memory, (size_t)channels * taps * sizeof(float), 64);
+  const float *values = bind_vector(b, SURGE_ROLE_GDN_CONV, channels, taps);
+  for (size_t i = 0; values != NULL && i < (size_t)channels * taps; i++) {
+    turned[i % taps * channels + i / taps] = values[i];
+  }
+  return turned;
 }
 
 static void bind_gdn(binder *b, model_layer *l) {
   const surge_model_desc *d = &b->model->desc;
   const uint32_t values = d->gdn_value_heads * d->gdn_value_dim;
-  l->qkv = bind_matrix(b, SURGE_ROLE_GDN_QKV, b->model->gdn_channels, d->hidden);
-  l->z = bind_matrix(b, SURGE_ROLE_GDN_Z, values, d->hidden);
-  l->b = bind_matrix(b, SURGE_ROLE_GDN_B, d->gdn_value_heads, d->hidden);
-  l->a = bind_matrix(b, SURGE_ROLE_GDN_A, d->gdn_value_heads, d->hidden);
-  l->out = bind_matrix(b, SURGE_ROLE_GDN_OUT, d->hidden, values);
-  l->conv = bind_vector(b, SURGE_ROLE_GDN_CONV, b->model->gdn_channels, d->gdn_conv);
+  l->qkv = bind_weight(b, SURGE_ROLE_GDN_QKV, b->model->gdn_channels, d->hidden);
+  l->z = bind_weight(b, SURGE_ROLE_GDN_Z, values, d->hidden);
+  l->b = bind_weight(b, SURGE_ROLE_GDN_B, d->gdn_value_heads, d->hidden);
+  l->a = bind_weight(b, SURGE_ROLE_GDN_A, d->gdn_value_heads, d->hidden);
+  l->out = bind_weight(b, SURGE_ROLE_GDN_OUT, d->hidden, values);
+  l->conv = bind_taps(b, b->model->gdn_channels, d->gdn_conv);
   l->dt_bias = bind_vector(b, SURGE_ROLE_GDN_DT_BIAS, 1, d->gdn_value_heads);
   l->decay = bind_vector(b, SURGE_ROLE_GDN_DECAY, 1, d->gdn_value_heads);
   l->gdn_norm = bind_vector(b, SURGE_ROLE_GDN_NORM, 1, d->gdn_value_dim);
+  l->in_blocks = blocks_of((const weight *const[]){&l->qkv, &l->z, &l->b, &l->a}, 4);
+  l->out_blocks = weight_blocks(&l->out);
+}
+
+static void add_expert(model_layer *l, model_expert *experts, uint32_t at, model_expert expert) {
+  experts[at] = expert;
+  l->up_blocks |= blocks_of((const weight *const[]){&expert.gate, &expert.up}, 2);
+  l->down_blocks |= weight_blocks(&expert.down);
 }
 
 static void bind_moe(binder *b, model_layer *l) {
   const surge_model_desc *d = &b->model->desc;
-  l->router = bind_matrix(b, SURGE_ROLE_ROUTER, d->experts, d->hidden);
-  if (d->shared_ff > 0) {
-    l->shared_router = bind_matrix(b, SURGE_ROLE_SHARED_ROUTER, 1, d->hidden);
-    l->shared_gate = bind_matrix(b, SURGE_ROLE_SHARED_GATE, d->shared_ff, d->hidden);
-    l->shared_up = bind_matrix(b, SURGE_ROLE_SHARED_UP, d->shared_ff, d->hidden);
-    l->shared_down = bind_matrix(b, SURGE_ROLE_SHARED_DOWN, d->hidden, d->shared_ff);
-  }
-  model_expert *experts = arena_take(b->memory, d->experts * sizeof(model_expert), _Alignof(model_expert));
+  const uint32_t count = d->experts + (d->shared_ff > 0);
+  model_expert *experts = arena_take(b->memory, count * sizeof(model_expert), _Alignof(model_expert));
+  l->router = bind_weight(b, SURGE_ROLE_ROUTER, d->experts, d->hidden);
   l->experts = experts;
   for (uint32_t e = 0; e < d->experts && b->weights != NULL && b->status == SURGE_OK; e++) {
-    const store_entry *gate = find(b, SURGE_ROLE_EXPERT_GATE, e, d->expert_ff, d->hidden);
-    const store_entry *up = find(b, SURGE_ROLE_EXPERT_UP, e, d->expert_ff, d->hidden);
-    const store_entry *down = find(b, SURGE_ROLE_EXPERT_DOWN, e, d->hidden, d->expert_ff);
-    if (b->status == SURGE_OK) {
-      experts[e] = (model_expert){&gate->matrix, &up->matrix, &down->matrix};
-    }
+    add_expert(l, experts, e, (model_expert){bind_expert_weight(b, SURGE_ROLE_EXPERT_GATE, e, d->expert_ff, d->hidden),
+                                             bind_expert_weight(b, SURGE_ROLE_EXPERT_UP, e, d->expert_ff, d->hidden),
+                                             bind_expert_weight(b, SURGE_ROLE_EXPERT_DOWN, e, d->hidden, d->expert_ff)});
   }
+  if (d->shared_ff > 0 && b->weights != NULL && b->status == SURGE_OK) {
+    l->shared_router = bind_weight(b, SURGE_ROLE_SHARED_ROUTER, 1, d->hidden);
+    add_expert(l, experts, d->experts, (model_expert){bind_weight(b, SURGE_ROLE_SHARED_GATE, d->shared_ff, d->hidden),
+                                                      bind_weight(b, SURGE_ROLE_SHARED_UP, d->shared_ff, d->hidden),
+                                                      bind_weight(b, SURGE_ROLE_SHARED_DOWN, d->hidden, d->shared_ff)});
+  }
+  l->up_blocks |= blocks_of((const weight *const[]){&l->router, &l->shared_router}, d->shared_ff > 0 ? 2 : 1);
 }
 
 static void bind_layer(binder *b, model *m, uint32_t index, const uint8_t *kinds, uint32_t *kind_counts) {
@@ -143,8 +173,8 @@ int32_t model_bind(model *m, const store *weights, arena *memory, surge_error *e
   const uint8_t *kinds = measuring ? (const uint8_t *)(uintptr_t)m->desc.layer_kinds : m->layer_kinds;
   binder b = {.model = m, .weights = measuring ? NULL : weights, .memory = memory, .err = err, .layer = -1, .status = SURGE_OK};
   uint32_t kind_counts[2] = {0, 0};
-  m->embedding = bind_matrix(&b, SURGE_ROLE_TOKEN_EMBEDDING, m->desc.vocab, m->desc.hidden);
-  m->output = bind_matrix(&b, SURGE_ROLE_OUTPUT, m->desc.vocab, m->desc.hidden);
+  m->embedding = bind_weight(&b, SURGE_ROLE_TOKEN_EMBEDDING, m->desc.vocab, m->desc.hidden);
+  m->output = bind_weight(&b, SURGE_ROLE_OUTPUT, m->desc.vocab, m->desc.hidden);
   m->output_norm = bind_vector(&b, SURGE_ROLE_OUTPUT_NORM, 1, m->desc.hidden);
   for (uint32_t i = 0; i < m->desc.layers && b.status == SURGE_OK; i++) {
     bind_layer(&b, m, i, kinds, kind_counts);

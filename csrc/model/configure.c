@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "cpu/attention.h"
 #include "cpu/rope.h"
+#include "model/mixer_attention.h"
 #include "model/model.h"
 
 enum { MAX_LAYERS = 1024, MAX_DIM = 1 << 20, MAX_VOCAB = 1 << 22, MAX_EXPERTS = 4096 };
@@ -20,7 +20,7 @@ static int32_t check_sizes(const surge_model_desc *d, surge_error *err) {
     return error_set(err, SURGE_E_DATA, "the configuration has %u layers (%u kinds), hidden size %u, %u of %u experts", d->layers,
                      d->layer_kind_count, d->hidden, d->experts_used, d->experts);
   }
-  if (d->heads % d->kv_heads != 0 || d->rotary_dim > d->head_dim || d->rotary_dim % 2 != 0 || (uint64_t)d->heads * d->head_dim > MAX_DIM) {
+  if (d->heads % d->kv_heads != 0 || d->rotary_dim > d->head_dim || d->rotary_dim % 2 != 0 || d->heads / d->kv_heads > ATTENTION_HEADS_MAX || (uint64_t)d->heads * d->head_dim > MAX_DIM) {
     return error_set(err, SURGE_E_DATA, "the attention has %u heads of %u over %u KV heads with %u rotated", d->heads, d->head_dim,
                      d->kv_heads, d->rotary_dim);
   }
@@ -49,9 +49,12 @@ static int32_t count_layers(model *m, const uint8_t *kinds, surge_error *err) {
   return m->gdn_layers > 0 ? check_gdn(&m->desc, err) : SURGE_OK;
 }
 
-int32_t model_configure(model *m, const surge_model_desc *desc, arena *memory, surge_error *err) {
-  *m = (model){.desc = *desc};
-  int32_t status = check_sizes(desc, err);
+int32_t model_configure(model *m, const surge_model_desc *desc, const surge_plan_desc *plan, arena *memory, surge_error *err) {
+  *m = (model){.desc = *desc, .precision = plan->precision, .split_pages = attention_split_pages(plan->context)};
+  int32_t status = cpu_dispatch(&m->kernels, err);
+  if (status == SURGE_OK) {
+    status = check_sizes(desc, err);
+  }
   if (status == SURGE_OK) {
     status = count_layers(m, (const uint8_t *)(uintptr_t)desc->layer_kinds, err);
   }
@@ -79,63 +82,86 @@ static float *floats(arena *memory, size_t count) { return arena_take(memory, co
 
 static uint32_t largest(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-/* A worker decodes one weight row at a time, or runs one attention or delta-net head. */
+/* A worker decodes one weight row at a time, or sums two splits of one key-value head's query heads. */
 static void reserve_workers(model *m, const surge_plan_desc *plan, arena *memory) {
   const surge_model_desc *d = &m->desc;
   uint32_t widest = largest(largest(d->hidden, d->heads * d->head_dim), largest(d->expert_ff, d->shared_ff));
   widest = largest(widest, d->gdn_value_heads * d->gdn_value_dim);
-  widest = largest(widest, (uint32_t)attention_buffer_floats(d->head_dim));
-  /* Two decoded rows (gate and up), each on its own cache lines. */
-  m->scratch.workers.stride = 2 * (((size_t)widest + 15) / 16 * 16);
-  m->scratch.workers.base = floats(memory, m->scratch.workers.stride * plan->threads);
+  widest = largest(widest, 2 * d->heads / d->kv_heads * d->head_dim);
+  worker_scratch *workers = arena_take(memory, plan->threads * sizeof(worker_scratch), _Alignof(worker_scratch));
+  for (uint32_t i = 0; i < plan->threads; i++) {
+    const worker_scratch w = {floats(memory, widest),
+                              {floats(memory, (size_t)plan->step_rows * Q8_TILE_ROWS_MAX), floats(memory, (size_t)plan->step_rows * Q8_TILE_ROWS_MAX)}};
+    if (!arena_measuring(memory) && workers != NULL) {
+      workers[i] = w;
+    }
+  }
+  m->scratch.workers = workers;
 }
 
-static void reserve_mixers(model *m, size_t rows, arena *memory) {
+static void reserve_attention(model *m, size_t rows, arena *memory) {
   const surge_model_desc *d = &m->desc;
   model_scratch *s = &m->scratch;
-  s->rope = floats(memory, rows * d->rotary_dim);
-  s->frequencies = arena_take(memory, d->rotary_dim * sizeof(double), _Alignof(double));
-  if (m->attention_layers > 0) {
-    s->q = floats(memory, rows * d->heads * d->head_dim * (d->attn_gated ? 2 : 1));
-    s->k = floats(memory, rows * d->kv_heads * d->head_dim);
-    s->v = floats(memory, rows * d->kv_heads * d->head_dim);
-    s->attended = floats(memory, rows * d->heads * d->head_dim);
-  }
-  if (m->gdn_layers > 0) {
-    s->qkv = floats(memory, rows * m->gdn_channels);
-    s->convolved = floats(memory, rows * m->gdn_channels);
-    s->z = floats(memory, rows * d->gdn_value_heads * d->gdn_value_dim);
-    s->gdn_out = floats(memory, rows * d->gdn_value_heads * d->gdn_value_dim);
-    s->b = floats(memory, rows * d->gdn_value_heads);
-    s->a = floats(memory, rows * d->gdn_value_heads);
-  }
+  s->q = floats(memory, rows * d->heads * d->head_dim * (d->attn_gated ? 2 : 1));
+  s->k = floats(memory, rows * d->kv_heads * d->head_dim);
+  s->v = floats(memory, rows * d->kv_heads * d->head_dim);
+  s->partials = floats(memory, (size_t)ATTENTION_SPLIT_ROWS * ATTENTION_SPLITS_MAX * d->heads * attention_partial_floats(d));
+}
+
+static void reserve_gdn(model *m, size_t rows, arena *memory) {
+  const surge_model_desc *d = &m->desc;
+  model_scratch *s = &m->scratch;
+  s->qkv = floats(memory, rows * m->gdn_channels);
+  s->convolved = floats(memory, rows * m->gdn_channels);
+  s->z = floats(memory, rows * d->gdn_value_heads * d->gdn_value_dim);
+  s->b = floats(memory, rows * d->gdn_value_heads);
+  s->a = floats(memory, rows * d->gdn_value_heads);
+}
+
+static void reserve_experts(model *m, size_t rows, arena *memory) {
+  const surge_model_desc *d = &m->desc;
+  model_scratch *s = &m->scratch;
+  const size_t pairs = rows * d->experts_used;
+  const size_t slots = pairs + (d->shared_ff > 0 ? rows : 0);
+  s->router = floats(memory, rows * d->experts);
+  s->shared_weight = floats(memory, rows);
+  s->chosen = arena_take(memory, pairs * sizeof(uint32_t), 64);
+  s->order = arena_take(memory, pairs * sizeof(uint32_t), 64);
+  s->tokens = arena_take(memory, pairs * sizeof(uint32_t), 64);
+  s->starts = arena_take(memory, (d->experts + 2) * sizeof(uint32_t), 64);
+  s->identity = arena_take(memory, slots * sizeof(uint32_t), 64);
+  s->tasks = arena_take(memory, (d->experts + 1) * sizeof(expert_task), 64);
+  s->weights = floats(memory, pairs);
+  activation_reserve(&s->expert_hidden, slots, largest(d->expert_ff, d->shared_ff), m->precision, memory);
+  s->expert_out = floats(memory, slots * d->hidden);
 }
 
 void model_reserve(model *m, const surge_plan_desc *plan, arena *memory) {
   const surge_model_desc *d = &m->desc;
   model_scratch *s = &m->scratch;
   const size_t rows = plan->step_rows;
-  const size_t pairs = rows * d->experts_used;
   s->residual = floats(memory, rows * d->hidden);
-  s->normed = floats(memory, rows * d->hidden);
-  s->mixed = floats(memory, rows * d->hidden);
-  reserve_mixers(m, rows, memory);
-  s->router = floats(memory, rows * d->experts);
-  s->chosen = arena_take(memory, pairs * sizeof(uint32_t), 64);
-  s->order = arena_take(memory, pairs * sizeof(uint32_t), 64);
-  s->starts = arena_take(memory, (d->experts + 1) * sizeof(uint32_t), 64);
-  s->active = arena_take(memory, d->experts * sizeof(uint32_t), 64);
-  s->weights = floats(memory, pairs);
-  s->gate = floats(memory, pairs * d->expert_ff);
-  s->expert_out = floats(memory, pairs * d->hidden);
-  if (d->shared_ff > 0) {
-    s->shared_gate = floats(memory, rows * d->shared_ff);
-    s->shared_up = floats(memory, rows * d->shared_ff);
-    s->shared_out = floats(memory, rows * d->hidden);
-    s->shared_weight = floats(memory, rows);
+  s->projected = floats(memory, rows * d->hidden);
+  activation_reserve(&s->normed, rows, d->hidden, m->precision, memory);
+  const uint32_t attended = m->attention_layers > 0 ? d->heads * d->head_dim : 0;
+  activation_reserve(&s->mixed, rows, largest(attended, d->gdn_value_heads * d->gdn_value_dim), m->precision, memory);
+  s->rope = floats(memory, rows * d->rotary_dim);
+  s->frequencies = arena_take(memory, d->rotary_dim * sizeof(double), _Alignof(double));
+  if (m->attention_layers > 0) {
+    reserve_attention(m, rows, memory);
   }
+  if (m->gdn_layers > 0) {
+    reserve_gdn(m, rows, memory);
+  }
+  reserve_experts(m, rows, memory);
   s->logits = floats(memory, (size_t)plan->logits_rows * d->vocab);
   reserve_workers(m, plan, memory);
 }
 
-void model_ready(model *m) { rope_frequencies(&m->desc, m->scratch.frequencies); }
+void model_ready(model *m, const surge_plan_desc *plan) {
+  const uint32_t slots = plan->step_rows * (m->desc.experts_used + (m->desc.shared_ff > 0));
+  rope_frequencies(&m->desc, m->scratch.frequencies);
+  for (uint32_t i = 0; i < slots; i++) {
+    m->scratch.identity[i] = i;
+  }
+}

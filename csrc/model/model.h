@@ -14,44 +14,62 @@
 #include "surge.h"
 
 typedef struct model_expert {
-  const matrix *gate, *up, *down;
+  weight gate, up, down;
 } model_expert;
 
 typedef struct model_layer {
   uint32_t kind; /* surge_layer_kind */
   uint32_t index; /* among the layers of its kind: KV layer or state number */
   const float *attn_norm, *ffn_norm;
-  const matrix *q, *k, *v, *out; /* out: attention's or the delta net's */
+  weight q, k, v, out; /* out: attention's or the delta net's */
   const float *q_norm, *k_norm;
-  const matrix *qkv, *z, *b, *a;
-  const float *conv, *dt_bias, *decay, *gdn_norm;
-  const matrix *router, *shared_router, *shared_gate, *shared_up, *shared_down;
-  const model_expert *experts;
+  weight qkv, z, b, a;
+  const float *conv, *dt_bias, *decay, *gdn_norm; /* conv [taps][channels] */
+  weight router, shared_router;
+  const model_expert *experts; /* the shared expert, if there is one, after the routed ones */
+  uint32_t in_blocks, out_blocks, up_blocks, down_blocks; /* forms of activations (weight_blocks) that this layer's weights read */
 } model_layer;
 
-/* Scratch of one step, in rows of the batch; regions of attention and delta net are apart for clarity, not by need. */
+/* An expert with the rows of this step that go to it. */
+typedef struct expert_task {
+  const model_expert *expert;
+  const uint32_t *tokens; /* rows of the batch */
+  const uint32_t *slots;  /* rows of hidden and expert_out */
+  uint32_t count;
+} expert_task;
+
+/* Scratch of one step, in rows of the batch. A slot is one (row, chosen expert) pair, or a row's shared expert after all pairs. */
 typedef struct model_scratch {
-  float *residual, *normed, *mixed; /* [rows][hidden] */
-  float *q, *k, *v, *attended;      /* [rows][heads...] */
-  float *qkv, *convolved, *z, *b, *a, *gdn_out;
+  float *residual; /* [rows][hidden] */
+  activation normed, mixed; /* inputs of a layer's first and last projections */
+  activation expert_hidden; /* [slots][wider of expert_ff, shared_ff] */
+  float *projected; /* [rows][hidden]: what the mixer adds to the residual */
+  float *q, *k, *v; /* [rows][heads...] */
+  float *qkv, *convolved, *z, *b, *a;
   float *rope; /* [rows][rotary_dim] */
   float *router; /* [rows][experts] */
-  uint32_t *chosen, *order, *starts, *active;
-  float *weights, *gate, *expert_out; /* per (row, chosen expert) pair */
-  float *shared_gate, *shared_up, *shared_out, *shared_weight;
+  float *shared_weight; /* [rows] */
+  uint32_t *chosen, *order, *tokens, *starts; /* by slot; starts [experts + 2]: the last is the number of tasks */
+  uint32_t *identity; /* 0, 1, 2, … */
+  expert_task *tasks; /* [experts + 1] */
+  float *weights, *expert_out; /* [slots], [slots][hidden] */
+  float *partials; /* attention split over positions, see mixer_attention.c */
   float *logits; /* [logits_rows][vocab] */
   double *frequencies;
-  worker_buffers workers;
+  worker_scratch *workers;
 } model_scratch;
 
 typedef struct model {
   surge_model_desc desc;
+  uint32_t precision;
+  const cpu_kernels *kernels;
   const uint8_t *layer_kinds;
-  const matrix *embedding, *output;
+  weight embedding, output;
   const float *output_norm;
   model_layer *layers;
   uint32_t attention_layers, gdn_layers;
   uint32_t gdn_channels; /* of the convolution: q | k | v */
+  uint32_t split_pages; /* pages of a sequence that one attention item covers */
   size_t conv_floats, recurrent_floats; /* per delta-net layer of a sequence */
   model_scratch scratch;
 } model;
@@ -71,15 +89,18 @@ typedef struct model_batch {
 } model_batch;
 
 /* Copies and checks the configuration; needs no files. */
-int32_t model_configure(model *m, const surge_model_desc *desc, arena *memory, surge_error *err);
+int32_t model_configure(model *m, const surge_model_desc *desc, const surge_plan_desc *plan, arena *memory, surge_error *err);
 /* Takes scratch for the plan; the same calls measure and take. */
 void model_reserve(model *m, const surge_plan_desc *plan, arena *memory);
 /* Finds and checks every weight; decodes the vectors. With a measuring arena only the memory is counted. */
 int32_t model_bind(model *m, const store *weights, arena *memory, surge_error *err);
 /* Tables that depend on the configuration alone; once, after everything is taken. */
-void model_ready(model *m);
+void model_ready(model *m, const surge_plan_desc *plan);
 size_t model_state_floats(const model *m);
-/* Advances KV and states of every span and leaves logits of the rows that asked, in order. Cannot fail. */
-void model_forward(model *m, pool *p, kv_pool *kv, const model_batch *batch);
+
+/* How far a forward pass has come: stages are the embedding, two per layer (mixer, experts) and the head. */
+uint32_t model_stages(const model *m);
+/* Runs one stage over the batch. After the last, KV and states of every span are advanced and logits of the rows that asked stand in order. */
+void model_forward(model *m, pool *p, kv_pool *kv, const model_batch *batch, uint32_t stage, surge_counters *counters);
 
 #endif

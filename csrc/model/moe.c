@@ -1,145 +1,157 @@
 /*
- * moe.c – the mixture of experts of one layer: route, group the step's tokens by expert, gate/up + SwiGLU, down, weighted sum in the
- * order of the choice, plus the shared expert. An expert's rows are decoded once for all tokens that chose it.
+ * moe.c – the mixture of experts of one layer: route, group the step's rows by expert, gate/up with SwiGLU, down, weighted sum in the
+ * order of the choice. The shared expert is one more expert that every row goes to. An expert's rows are read once for all that chose it.
  */
-#include "cpu/kernels/dot_f32/dot_f32.h"
-#include "cpu/norm.h"
+#include <string.h>
+
 #include "cpu/router.h"
 #include "model/stages.h"
 
-typedef struct moe_task {
-  const step *step;
-  const model_layer *layer;
-  uint32_t active_count; /* experts with at least one token: scratch.active */
-} moe_task;
+static uint32_t pairs(const step *s) { return s->batch->row_count * s->desc->experts_used; }
 
-static void choose_share(void *context, uint32_t worker, uint32_t workers) {
-  const step *s = ((const moe_task *)context)->step;
+static void choose(step *s, uint32_t worker) {
   const surge_model_desc *d = s->desc;
-  uint32_t begin = 0;
+  uint32_t row = 0;
   uint32_t end = 0;
-  pool_range(s->batch->row_count, worker, workers, 1, &begin, &end);
-  for (uint32_t row = begin; row < end; row++) {
+  while (pool_claim(s->env.pool, s->batch->row_count, 1, &row, &end)) {
     const size_t at = (size_t)row * d->experts_used;
     router_choose(s->scratch->router + (size_t)row * d->experts, d->experts, d->experts_used, d->norm_topk, s->scratch->chosen + at,
                   s->scratch->weights + at);
   }
+  stage_end(s, worker, SURGE_OP_ROUTER);
 }
 
-/* Row `o` of the gate and up matrices of one expert, for every token of its group. */
-static void gate_up_row(const step *s, const model_layer *layer, uint32_t expert, uint32_t o, float *decoded) {
+/* Experts with at least one row, the shared one last; returns how many. */
+static uint32_t list_tasks(const step *s, const model_layer *layer) {
   const surge_model_desc *d = s->desc;
   const model_scratch *t = s->scratch;
-  float *up_row = decoded + s->scratch->workers.stride / 2;
-  matrix_decode_row(layer->experts[expert].gate, o, decoded);
-  matrix_decode_row(layer->experts[expert].up, o, up_row);
-  for (uint32_t i = t->starts[expert]; i < t->starts[expert + 1]; i++) {
-    const uint32_t pair = t->order[i];
-    const float *x = t->normed + (size_t)(pair / d->experts_used) * d->hidden;
-    t->gate[(size_t)pair * d->expert_ff + o] = silu(dot_f32(decoded, x, d->hidden)) * dot_f32(up_row, x, d->hidden);
-  }
-}
-
-static void down_row(const step *s, const model_layer *layer, uint32_t expert, uint32_t o, float *decoded) {
-  const surge_model_desc *d = s->desc;
-  const model_scratch *t = s->scratch;
-  matrix_decode_row(layer->experts[expert].down, o, decoded);
-  for (uint32_t i = t->starts[expert]; i < t->starts[expert + 1]; i++) {
-    const uint32_t pair = t->order[i];
-    t->expert_out[(size_t)pair * d->hidden + o] = dot_f32(decoded, t->gate + (size_t)pair * d->expert_ff, d->expert_ff);
-  }
-}
-
-static void gate_up_share(void *context, uint32_t worker, uint32_t workers) {
-  const moe_task *task = context;
-  const uint32_t rows = task->step->desc->expert_ff;
-  uint32_t begin = 0;
-  uint32_t end = 0;
-  pool_range(task->active_count * rows, worker, workers, 1, &begin, &end);
-  for (uint32_t item = begin; item < end; item++) {
-    gate_up_row(task->step, task->layer, task->step->scratch->active[item / rows], item % rows,
-                worker_buffer(&task->step->scratch->workers, worker));
-  }
-}
-
-static void down_share(void *context, uint32_t worker, uint32_t workers) {
-  const moe_task *task = context;
-  const uint32_t rows = task->step->desc->hidden;
-  uint32_t begin = 0;
-  uint32_t end = 0;
-  pool_range(task->active_count * rows, worker, workers, 1, &begin, &end);
-  for (uint32_t item = begin; item < end; item++) {
-    down_row(task->step, task->layer, task->step->scratch->active[item / rows], item % rows,
-             worker_buffer(&task->step->scratch->workers, worker));
-  }
-}
-
-static void combine_row(const step *s, uint32_t row) {
-  const surge_model_desc *d = s->desc;
-  const model_scratch *t = s->scratch;
-  float *out = t->mixed + (size_t)row * d->hidden;
-  const float shared = d->shared_ff > 0 ? sigmoid(t->shared_weight[row]) : 0.0f;
-  for (uint32_t i = 0; i < d->hidden; i++) {
-    float sum = 0;
-    for (uint32_t k = 0; k < d->experts_used; k++) {
-      const size_t pair = (size_t)row * d->experts_used + k;
-      sum += t->weights[pair] * t->expert_out[pair * d->hidden + i];
-    }
-    out[i] = d->shared_ff > 0 ? sum + shared * t->shared_out[(size_t)row * d->hidden + i] : sum;
-  }
-}
-
-static void combine_share(void *context, uint32_t worker, uint32_t workers) {
-  const step *s = ((const moe_task *)context)->step;
-  uint32_t begin = 0;
-  uint32_t end = 0;
-  pool_range(s->batch->row_count, worker, workers, 1, &begin, &end);
-  for (uint32_t row = begin; row < end; row++) {
-    combine_row(s, row);
-  }
-}
-
-static uint32_t list_active(const model_scratch *t, uint32_t experts) {
   uint32_t count = 0;
-  for (uint32_t e = 0; e < experts; e++) {
-    if (t->starts[e + 1] > t->starts[e]) {
-      t->active[count++] = e;
+  router_group(t->chosen, pairs(s), d->experts, t->starts, t->order);
+  for (uint32_t i = 0; i < pairs(s); i++) {
+    t->tokens[i] = t->order[i] / d->experts_used;
+  }
+  for (uint32_t e = 0; e < d->experts; e++) {
+    const uint32_t first = t->starts[e];
+    if (t->starts[e + 1] > first) {
+      t->tasks[count++] = (expert_task){&layer->experts[e], t->tokens + first, t->order + first, t->starts[e + 1] - first};
     }
+  }
+  if (d->shared_ff > 0) {
+    t->tasks[count++] = (expert_task){&layer->experts[d->experts], t->identity, t->identity + pairs(s), s->batch->row_count};
   }
   return count;
 }
 
-static void shared_expert(const step *s, const model_layer *layer) {
-  const surge_model_desc *d = s->desc;
-  const model_scratch *t = s->scratch;
-  const uint32_t rows = s->batch->row_count;
-  const matmul_job inputs[] = {
-      {layer->shared_gate, t->normed, t->shared_gate, d->hidden, d->shared_ff, rows},
-      {layer->shared_up, t->normed, t->shared_up, d->hidden, d->shared_ff, rows},
-      {layer->shared_router, t->normed, t->shared_weight, d->hidden, 1, rows},
-  };
-  matmul_run(s->pool, &t->workers, inputs, 3);
-  for (size_t i = 0; i < (size_t)rows * d->shared_ff; i++) {
-    t->shared_gate[i] = silu(t->shared_gate[i]) * t->shared_up[i];
+static void up_tile(const step *s, uint32_t worker, const expert_task *task, uint32_t tile) {
+  const worker_scratch *own = &s->env.workers[worker];
+  const uint32_t tile_rows = s->env.kernels->tile_rows;
+  const activation *hidden = &s->scratch->expert_hidden;
+  const activation *x = &s->scratch->normed;
+  const uint32_t rows = matmul_tile(&s->env, worker, &task->expert->gate, x, task->tokens, task->count, tile, own->tile[0]);
+  matmul_tile(&s->env, worker, &task->expert->up, x, task->tokens, task->count, tile, own->tile[1]);
+  s->env.kernels->elementwise->swiglu(own->tile[0], own->tile[1], task->count * tile_rows);
+  for (uint32_t i = 0; i < task->count; i++) {
+    memcpy(hidden->values + task->slots[i] * hidden->stride + (size_t)tile * tile_rows, own->tile[0] + (size_t)i * tile_rows,
+           rows * sizeof(float));
   }
-  const matmul_job down = {layer->shared_down, t->shared_gate, t->shared_out, d->shared_ff, d->hidden, rows};
-  matmul_run(s->pool, &t->workers, &down, 1);
 }
 
-void moe_forward(const step *s, const model_layer *layer) {
+static void down_tile(const step *s, uint32_t worker, const expert_task *task, uint32_t tile) {
+  const uint32_t tile_rows = s->env.kernels->tile_rows;
+  float *ret = s->env.workers[worker].tile[0];
+  const uint32_t rows = matmul_tile(&s->env, worker, &task->expert->down, &s->scratch->expert_hidden, task->slots, task->count, tile, ret);
+  for (uint32_t i = 0; i < task->count; i++) {
+    memcpy(s->scratch->expert_out + (size_t)task->slots[i] * s->desc->hidden + (size_t)tile * tile_rows, ret + (size_t)i * tile_rows,
+           rows * sizeof(float));
+  }
+}
+
+/* One phase over all tiles of all tasks: gate and up together, or down. */
+static void run_tasks(step *s, uint32_t worker, uint32_t count, surge_op op) {
+  const expert_task *tasks = s->scratch->tasks;
+  const int is_up = op == SURGE_OP_EXPERT_UP;
+  uint32_t total = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    const weight *w = is_up ? &tasks[i].expert->gate : &tasks[i].expert->down;
+    total += matmul_tiles(s->env.kernels, w);
+    stage_book(s, worker, op, weight_bytes(w) * (is_up ? 2 : 1), (uint64_t)w->matrix->rows * w->matrix->cols * tasks[i].count * (is_up ? 2 : 1));
+  }
+  const uint32_t grain = pool_grain(s->env.pool, total, 4);
+  uint32_t begin = 0;
+  uint32_t end = 0;
+  while (pool_claim(s->env.pool, total, grain, &begin, &end)) {
+    uint32_t task = 0;
+    uint32_t before = 0; /* tiles of earlier tasks */
+    for (uint32_t item = begin; item < end; item++) {
+      for (;;) {
+        const uint32_t tiles = matmul_tiles(s->env.kernels, is_up ? &tasks[task].expert->gate : &tasks[task].expert->down);
+        if (item - before < tiles) {
+          break;
+        }
+        before += tiles;
+        task++;
+      }
+      if (is_up) {
+        up_tile(s, worker, &tasks[task], item - before);
+      } else {
+        down_tile(s, worker, &tasks[task], item - before);
+      }
+    }
+  }
+  stage_end(s, worker, op);
+}
+
+static void quantise_hidden(step *s, uint32_t worker, const model_layer *layer) {
+  const surge_model_desc *d = s->desc;
+  const uint32_t slots = pairs(s) + (d->shared_ff > 0 ? s->batch->row_count : 0);
+  uint32_t begin = 0;
+  uint32_t end = 0;
+  while (pool_claim(s->env.pool, slots, d->experts_used, &begin, &end)) {
+    for (uint32_t slot = begin; slot < end; slot++) {
+      activation_quantise(&s->scratch->expert_hidden, s->env.kernels, slot, slot < pairs(s) ? d->expert_ff : d->shared_ff, layer->down_blocks);
+    }
+  }
+  stage_end(s, worker, SURGE_OP_EXPERT_UP);
+}
+
+static void combine(step *s, uint32_t worker) {
+  const surge_model_desc *d = s->desc;
+  const model_scratch *t = s->scratch;
+  const elementwise_kernels *e = s->env.kernels->elementwise;
+  uint32_t row = 0;
+  uint32_t end = 0;
+  while (pool_claim(s->env.pool, s->batch->row_count, 1, &row, &end)) {
+    float *residual = t->residual + (size_t)row * d->hidden;
+    for (uint32_t k = 0; k < d->experts_used; k++) {
+      const size_t slot = (size_t)row * d->experts_used + k;
+      e->add_scaled(residual, t->expert_out + slot * d->hidden, t->weights[slot], d->hidden);
+    }
+    if (d->shared_ff > 0) {
+      float gate = 1.0f;
+      e->gate_sigmoid(&gate, &t->shared_weight[row], 1);
+      e->add_scaled(residual, t->expert_out + ((size_t)pairs(s) + row) * d->hidden, gate, d->hidden);
+    }
+  }
+  stage_end(s, worker, SURGE_OP_EXPERT_DOWN);
+}
+
+void moe_forward(step *s, uint32_t worker, const model_layer *layer) {
   const surge_model_desc *d = s->desc;
   const model_scratch *t = s->scratch;
   const uint32_t rows = s->batch->row_count;
-  moe_task task = {.step = s, .layer = layer};
-  const matmul_job router = {layer->router, t->normed, t->router, d->hidden, d->experts, rows};
-  matmul_run(s->pool, &t->workers, &router, 1);
-  pool_run(s->pool, choose_share, &task);
-  router_group(t->chosen, rows * d->experts_used, d->experts, t->starts, t->order);
-  task.active_count = list_active(t, d->experts);
-  pool_run(s->pool, gate_up_share, &task);
-  pool_run(s->pool, down_share, &task);
-  if (d->shared_ff > 0) {
-    shared_expert(s, layer);
+  const matmul_job routers[] = {
+      {&layer->router, &t->normed, t->router, d->experts, t->identity, rows},
+      {&layer->shared_router, &t->normed, t->shared_weight, 1, t->identity, rows},
+  };
+  stage_matmul(s, worker, SURGE_OP_ROUTER, routers, d->shared_ff > 0 ? 2 : 1);
+  choose(s, worker);
+  if (worker == 0) {
+    t->starts[d->experts + 1] = list_tasks(s, layer);
   }
-  pool_run(s->pool, combine_share, &task);
+  stage_end(s, worker, SURGE_OP_ROUTER);
+  const uint32_t count = t->starts[d->experts + 1];
+  run_tasks(s, worker, count, SURGE_OP_EXPERT_UP);
+  quantise_hidden(s, worker, layer);
+  run_tasks(s, worker, count, SURGE_OP_EXPERT_DOWN);
+  combine(s, worker);
 }

@@ -19,6 +19,9 @@ static inline uint32_t read_u32(const uint8_t *p) {
   return value;
 }
 
+/* 2^(e - 128): half the E8M0 value, since the E2M1 table holds doubled values. The two smallest are subnormal. */
+static inline float quant_e8m0_half(uint8_t e) { return quant_bits_to_f32(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23); }
+
 static inline float read_f16(const uint8_t *p) { return quant_f16_to_f32(read_u16(p)); }
 
 #endif

@@ -74,13 +74,10 @@ void decode_IQ4_NL(const void *restrict blocks, float *restrict ret_values, size
   }
 }
 
-/* 2^(e - 128): half the E8M0 value, since the E2M1 table holds doubled values. The two smallest are subnormal. */
-static float e8m0_half(uint8_t e) { return quant_bits_to_f32(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23); }
-
 void decode_MXFP4(const void *restrict blocks, float *restrict ret_values, size_t block_count) {
   const uint8_t *b = blocks;
   for (size_t i = 0; i < block_count; i++, b += 17, ret_values += 32) {
-    const float d = e8m0_half(b[0]);
+    const float d = quant_e8m0_half(b[0]);
     for (int j = 0; j < 16; j++) {
       ret_values[j] = d * (float)TABLE_E2M1_DOUBLED[b[1 + j] & 15];
       ret_values[j + 16] = d * (float)TABLE_E2M1_DOUBLED[b[1 + j] >> 4];

@@ -24,6 +24,11 @@ static const matrix_run *find_run(const matrix *m, uint32_t row) {
   return &m->runs[low];
 }
 
+const uint8_t *matrix_row(const matrix *m, uint32_t row) {
+  const matrix_run *run = find_run(m, row);
+  return run->blocks + (row - run->row_first) * run->row_bytes;
+}
+
 static float scale_at(const matrix_scale *scale, size_t index) {
   float value;
   scale->format->decode(scale->data + index * scale->format->block_bytes, &value, 1);

@@ -33,6 +33,8 @@ typedef struct matrix {
   const matrix_run *runs;
 } matrix;
 
+/* Where row `row` lies. */
+const uint8_t *matrix_row(const matrix *m, uint32_t row);
 /* Decodes row `row` of the matrix into ret_values[cols], in float32, scales applied. */
 void matrix_decode_row(const matrix *m, uint32_t row, float *ret_values);
 

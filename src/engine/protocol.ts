@@ -20,6 +20,13 @@ export interface LogitsRequest {
   path: string;
 }
 
+/** What an engine has done since it was made, by class of work. */
+export interface EngineCounters {
+  steps: number;
+  rows: number;
+  ops: Array<{ name: string; ns: number; bytes: number; macs: number }>;
+}
+
 export type ParentMessage =
   | { type: "open"; id: number; manifest: Manifest; plan: Plan; memoryLimitBytes: number }
   | { type: "generate"; id: number; request: GenerateRequest }

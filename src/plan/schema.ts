@@ -8,7 +8,8 @@ export const Plan = z.object({
   schema: z.literal("surge.plan/1"),
   /** "cpu", or "cpu" and NPUs such as "npu:0". */
   devices: z.array(z.string().regex(/^(cpu|npu:\d+)$/)).min(1).max(17),
-  precision: z.enum(["exact"]),
+  /** exact: float32 from decoded weights. fast: activations of 8 bits where the weight's format has a kernel for them. */
+  precision: z.enum(["exact", "fast"]),
   kv: z.enum(["f32", "f16"]),
   threads: z.number().int().min(1).max(512),
   /** Tokens one sequence may hold. */

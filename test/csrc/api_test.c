@@ -126,7 +126,10 @@ static void feed(surge_engine *engine, uint32_t sequence, uint32_t position, uin
   for (uint32_t i = 0; i < count; i++) {
     rows[i] = (surge_row){sequence, position + i, (position + i) * 7 % VOCAB, i + 1 == count ? SURGE_ROW_LOGITS : 0};
   }
-  CHECK_EQ(surge_step(engine, rows, count, &err), SURGE_OK);
+  uint32_t done = 0;
+  CHECK_EQ(surge_step_begin(engine, rows, count, &err), SURGE_OK);
+  CHECK_EQ(surge_step_run(engine, UINT64_MAX, &done, &err), SURGE_OK);
+  CHECK_EQ(done, 1);
   CHECK_EQ(surge_logits(engine, 0, ret_logits, VOCAB, &err), SURGE_OK);
 }
 
@@ -251,7 +254,7 @@ TEST(null_pointers_are_refused) {
   CHECK_EQ(surge_sequence_fork(engine, 0, NULL, NULL), SURGE_E_ARGUMENT);
   CHECK_EQ(surge_sequence_fork(engine, 0, &number, NULL), SURGE_E_ARGUMENT); /* not open */
   CHECK_EQ(surge_sequence_close(engine, 9, NULL), SURGE_E_ARGUMENT);
-  CHECK_EQ(surge_step(engine, NULL, 1, NULL), SURGE_E_ARGUMENT);
+  CHECK_EQ(surge_step_begin(engine, NULL, 1, NULL), SURGE_E_ARGUMENT);
   CHECK_EQ(surge_logits(engine, 0, NULL, VOCAB, NULL), SURGE_E_ARGUMENT);
   CHECK_EQ(surge_logits(engine, 0, logits, VOCAB, NULL), SURGE_E_ARGUMENT); /* before any step */
   CHECK_EQ(surge_logits(engine, 0, logits, VOCAB - 1, NULL), SURGE_E_ARGUMENT);

@@ -27,12 +27,14 @@ typedef struct worker {
 
 struct pool {
   pthread_mutex_t lock;
-  pthread_cond_t work, done;
+  pthread_cond_t work, done, met;
   pool_task task;
   void *context;
   worker *workers;
   uint32_t count, started;
   _Atomic uint32_t generation, pending;
+  _Atomic uint32_t arrived, phase, sleepers; /* of pool_sync */
+  _Atomic uint32_t next; /* item of this phase */
   _Atomic int stop;
 };
 
@@ -102,6 +104,7 @@ static void wait_for_workers(pool *p) {
 }
 
 void pool_run(pool *p, pool_task task, void *context) {
+  atomic_store_explicit(&p->next, 0, memory_order_relaxed);
   if (p->count > 1) {
     p->task = task;
     p->context = context;
@@ -112,6 +115,59 @@ void pool_run(pool *p, pool_task task, void *context) {
   if (p->count > 1) {
     wait_for_workers(p);
   }
+}
+
+static void sleep_until_phase_after(pool *p, uint32_t seen) {
+  pthread_mutex_lock(&p->lock);
+  atomic_fetch_add(&p->sleepers, 1);
+  while (atomic_load(&p->phase) == seen) {
+    pthread_cond_wait(&p->met, &p->lock);
+  }
+  atomic_fetch_sub(&p->sleepers, 1);
+  pthread_mutex_unlock(&p->lock);
+}
+
+static void wake_sleepers(pool *p) {
+  if (atomic_load(&p->sleepers) > 0) {
+    pthread_mutex_lock(&p->lock);
+    pthread_cond_broadcast(&p->met);
+    pthread_mutex_unlock(&p->lock);
+  }
+}
+
+void pool_sync(pool *p) {
+  const uint32_t seen = atomic_load_explicit(&p->phase, memory_order_relaxed);
+  if (atomic_fetch_add_explicit(&p->arrived, 1, memory_order_acq_rel) + 1 == p->count) {
+    atomic_store_explicit(&p->arrived, 0, memory_order_relaxed);
+    atomic_store_explicit(&p->next, 0, memory_order_relaxed);
+    atomic_fetch_add(&p->phase, 1); /* before sleepers are looked at, as a sleeper looks at the phase after it has announced itself */
+    wake_sleepers(p);
+    return;
+  }
+  for (int i = 0; i < SPINS; i++) {
+    if (atomic_load_explicit(&p->phase, memory_order_acquire) != seen) {
+      return;
+    }
+    pause_briefly();
+  }
+  sleep_until_phase_after(p, seen);
+}
+
+int pool_claim(pool *p, uint32_t total, uint32_t grain, uint32_t *ret_begin, uint32_t *ret_end) {
+  /* Looked at first: a counter that every late claim raised would wrap in the end. */
+  if (atomic_load_explicit(&p->next, memory_order_relaxed) >= total) {
+    return 0;
+  }
+  const uint32_t begin = atomic_fetch_add_explicit(&p->next, grain, memory_order_relaxed);
+  *ret_begin = begin;
+  *ret_end = total - begin < grain ? total : begin + grain;
+  return begin < total;
+}
+
+uint32_t pool_grain(const pool *p, uint32_t total, uint32_t least) {
+  enum { CLAIMS = 8 }; /* per worker */
+  const uint32_t grain = total / (p->count * CLAIMS);
+  return grain > least ? grain : least;
 }
 
 /* Signals belong to the threads that run JavaScript. */
@@ -142,6 +198,7 @@ int32_t pool_open(pool **ret_pool, uint32_t threads, surge_error *err) {
   pthread_mutex_init(&p->lock, NULL);
   pthread_cond_init(&p->work, NULL);
   pthread_cond_init(&p->done, NULL);
+  pthread_cond_init(&p->met, NULL);
   for (uint32_t i = 1; i < threads; i++) {
     const int32_t status = start_worker(p, i, err);
     if (status < 0) {
@@ -159,17 +216,10 @@ void pool_close(pool *p) {
   for (uint32_t i = 1; i < p->started; i++) {
     pthread_join(p->workers[i].thread, NULL);
   }
+  pthread_cond_destroy(&p->met);
   pthread_cond_destroy(&p->done);
   pthread_cond_destroy(&p->work);
   pthread_mutex_destroy(&p->lock);
   free(p->workers);
   free(p);
-}
-
-void pool_range(uint32_t total, uint32_t worker_index, uint32_t workers, uint32_t align, uint32_t *ret_begin, uint32_t *ret_end) {
-  const uint64_t units = ((uint64_t)total + align - 1) / align;
-  const uint64_t begin = units * worker_index / workers * align;
-  const uint64_t end = units * (worker_index + 1) / workers * align;
-  *ret_begin = (uint32_t)(begin < total ? begin : total);
-  *ret_end = (uint32_t)(end < total ? end : total);
 }

@@ -1,8 +1,9 @@
 /*
  * pool.h – a fixed set of threads that run one task together and meet again.
  *
- * The caller is worker 0; a pool of one has no thread. Workers block all signals and hold nothing between tasks. Work is split by
- * pool_range, so which worker computes a value depends on the thread count but the value never does.
+ * The caller is worker 0; a pool of one has no thread. Workers block all signals and hold nothing between tasks. Within a task, phases
+ * are separated by pool_sync() and a phase's items are handed out by pool_claim(): whoever is free takes the next ones, so a core that
+ * another process uses slows its own share only. Which worker computes a value may change from run to run; the value never does.
  */
 #ifndef CPU_POOL_H
 #define CPU_POOL_H
@@ -16,7 +17,11 @@ int32_t pool_open(pool **ret_pool, uint32_t threads, surge_error *err);
 void pool_close(pool *p);
 /* Every worker runs the task once; returns when all are done. */
 void pool_run(pool *p, pool_task task, void *context);
-/* The worker's share [begin, end) of `total` items, cut at multiples of `align`. */
-void pool_range(uint32_t total, uint32_t worker, uint32_t workers, uint32_t align, uint32_t *ret_begin, uint32_t *ret_end);
+/* Called by every worker of a running task: returns when all have called it. Items are handed out anew afterwards. */
+void pool_sync(pool *p);
+/* The next `grain` (or fewer) of `total` items of this phase: [*ret_begin, *ret_end). False when none are left. */
+int pool_claim(pool *p, uint32_t total, uint32_t grain, uint32_t *ret_begin, uint32_t *ret_end);
+/* A grain that gives each worker several claims, at least `least` items each. */
+uint32_t pool_grain(const pool *p, uint32_t total, uint32_t least);
 
 #endif

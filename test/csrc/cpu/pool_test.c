@@ -1,4 +1,4 @@
-/* pool_test.c – every worker runs once per task, shares are whole and disjoint, for many tasks and thread counts. */
+/* pool_test.c – every worker runs once per task, every item of every phase is handed out once, for many tasks and thread counts. */
 #include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
@@ -11,16 +11,31 @@
 enum { ITEMS = 1000 };
 
 typedef struct marks {
+  pool *pool;
   _Atomic int hits[ITEMS];
 } marks;
 
+/* Two phases of different length: every item of both exactly once. */
 static void mark(void *context, uint32_t worker, uint32_t workers) {
   marks *m = context;
   uint32_t begin = 0;
   uint32_t end = 0;
-  pool_range(ITEMS, worker, workers, 16, &begin, &end);
-  for (uint32_t i = begin; i < end; i++) {
-    atomic_fetch_add(&m->hits[i], 1);
+  CHECK(worker < workers);
+  while (pool_claim(m->pool, ITEMS, 16, &begin, &end)) {
+    for (uint32_t i = begin; i < end; i++) {
+      atomic_fetch_add(&m->hits[i], 1);
+    }
+  }
+  pool_sync(m->pool);
+  while (pool_claim(m->pool, ITEMS / 2, 7, &begin, &end)) {
+    for (uint32_t i = begin; i < end; i++) {
+      CHECK_EQ(m->hits[i] % 2, 1); /* the first phase is over for everyone */
+      atomic_fetch_add(&m->hits[i], 1);
+    }
+  }
+  pool_sync(m->pool);
+  while (pool_claim(m->pool, ITEMS - ITEMS / 2, 1, &begin, &end)) {
+    atomic_fetch_add(&m->hits[ITEMS / 2 + begin], 1);
   }
 }
 
@@ -30,42 +45,14 @@ TEST(every_item_once_per_task) {
     pool *p = NULL;
     memset(&m, 0, sizeof m);
     REQUIRE(pool_open(&p, threads, NULL) == SURGE_OK);
+    m.pool = p;
     for (int task = 0; task < 500; task++) {
       pool_run(p, mark, &m);
     }
     pool_close(p);
     for (int i = 0; i < ITEMS; i++) {
-      CHECK_EQ(m.hits[i], 500);
+      CHECK_EQ(m.hits[i], 1000);
     }
-  }
-}
-
-TEST(shares_are_whole_ordered_and_aligned) {
-  const uint32_t totals[] = {0, 1, 15, 16, 17, 1000, UINT32_MAX};
-  for (size_t t = 0; t < sizeof totals / sizeof totals[0]; t++) {
-    for (uint32_t workers = 1; workers <= 512; workers += workers < 9 ? 1 : 251) {
-      uint32_t end = 0;
-      for (uint32_t w = 0; w < workers; w++) {
-        uint32_t begin = 0;
-        const uint32_t due = end;
-        pool_range(totals[t], w, workers, 16, &begin, &end);
-        CHECK_EQ(begin, due);
-        CHECK(begin <= end && (begin % 16 == 0 || begin == totals[t]));
-      }
-      CHECK_EQ(end, totals[t]);
-    }
-  }
-}
-
-static void look(void *context, uint32_t worker, uint32_t workers) {
-  _Atomic int *faults = context;
-  (void)workers;
-  if (worker > 0) {
-    sigset_t blocked;
-    char name[16];
-    pthread_sigmask(SIG_SETMASK, NULL, &blocked);
-    pthread_getname_np(pthread_self(), name, sizeof name);
-    atomic_fetch_add(faults, !sigismember(&blocked, SIGTERM) + (strncmp(name, "surge-cpu-", 10) != 0));
   }
 }
 
@@ -122,7 +109,6 @@ TEST(every_failure_to_open_is_clean) {
 
 int main(void) {
   RUN(every_item_once_per_task);
-  RUN(shares_are_whole_ordered_and_aligned);
   RUN(workers_take_no_signals_and_have_names);
   RUN(a_pool_of_one_has_no_thread);
   RUN(every_failure_to_open_is_clean);

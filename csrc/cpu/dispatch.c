@@ -1,0 +1,96 @@
+/* dispatch.c – see dispatch.h. A table is filled from the lists, so that a kernel without a variant does not link. */
+#include "cpu/dispatch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
+#include "base/error.h"
+#include "cpu/kernels/matmul_q8/variants.h"
+#include "quant/format.h"
+
+/* `integer` names the matmul_q8 variant, `lanes` that of the float32 bodies. */
+#define MATMUL_Q8_ref(format, block) matmul_q8_##format##_ref,
+#define MATMUL_Q8_avx2(format, block) matmul_q8_##format##_avx2,
+#define MATMUL_Q8_avx512vnni(format, block) matmul_q8_##format##_avx512vnni,
+#define MATMUL_Q8_neon_dotprod(format, block) matmul_q8_##format##_neon_dotprod,
+#define MATMUL_Q8_neon_i8mm(format, block) matmul_q8_##format##_neon_i8mm,
+#define TABLE(integer, rows, quantise, lanes) \
+  {#integer, (rows), {MATMUL_Q8_FORMATS(MATMUL_Q8_##integer)}, quantise_q8_##quantise, dot_f32_##lanes, attention_block_##lanes, \
+   gdn_recur_##lanes, &elementwise_##lanes}
+
+/* From the plainest to the fastest. */
+static const cpu_kernels TABLES[] = {
+    TABLE(ref, 4, ref, ref),
+#if defined(__x86_64__)
+    TABLE(avx2, 8, avx2, avx2),
+#endif
+};
+
+enum { TABLE_COUNT = sizeof TABLES / sizeof TABLES[0] };
+
+static int runs_here(const char *name) {
+#if defined(__x86_64__)
+  if (strcmp(name, "avx2") == 0) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  }
+#endif
+  return strcmp(name, "ref") == 0;
+}
+
+const cpu_kernels *cpu_dispatch_at(uint32_t index) {
+  for (uint32_t i = 0; i < TABLE_COUNT; i++) {
+    if (runs_here(TABLES[i].name) && index-- == 0) {
+      return &TABLES[i];
+    }
+  }
+  return NULL;
+}
+
+static int32_t find_named(const char *name, const cpu_kernels **ret_kernels, surge_error *err) {
+  for (uint32_t i = 0; i < TABLE_COUNT; i++) {
+    if (strcmp(TABLES[i].name, name) == 0 && runs_here(name)) {
+      *ret_kernels = &TABLES[i];
+      return SURGE_OK;
+    }
+  }
+  return error_set(err, SURGE_E_ARGUMENT, "SURGE_ISA is \"%.32s\", which is unknown or not possible on this processor", name);
+}
+
+int32_t cpu_dispatch(const cpu_kernels **ret_kernels, surge_error *err) {
+  const char *name = getenv("SURGE_ISA");
+  if (name != NULL && name[0] != '\0') {
+    return find_named(name, ret_kernels, err);
+  }
+  for (uint32_t i = 0; i < TABLE_COUNT; i++) {
+    if (runs_here(TABLES[i].name)) {
+      *ret_kernels = &TABLES[i];
+    }
+  }
+  return SURGE_OK;
+}
+
+uint32_t matmul_q8_find(uint32_t dtype) {
+  switch (dtype) {
+#define X(format, block) \
+  case QUANT_##format: \
+    return MATMUL_Q8_##format;
+    MATMUL_Q8_FORMATS(X)
+#undef X
+    default:
+      return MATMUL_Q8_NONE;
+  }
+}
+
+uint32_t matmul_q8_blocks(uint32_t kernel) {
+  static const uint32_t blocks[] = {
+#define X(format, block) (block) == 32 ? Q8_BLOCKS_32 : Q8_BLOCKS_256,
+      MATMUL_Q8_FORMATS(X)
+#undef X
+  };
+  return blocks[kernel];
+}

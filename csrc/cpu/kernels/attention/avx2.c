@@ -1,0 +1,5 @@
+/* avx2.c – see attention.h and body.h. */
+
+#include "cpu/kernels/attention/body.h"
+
+void attention_block_avx2(const attention_block *b) { run_block(b); }

@@ -1,0 +1,5 @@
+/* ref.c – see attention.h and body.h. */
+
+#include "cpu/kernels/attention/body.h"
+
+void attention_block_ref(const attention_block *b) { run_block(b); }

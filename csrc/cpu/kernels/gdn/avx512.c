@@ -1,0 +1,5 @@
+/* avx512.c – see gdn.h and body.h. */
+
+#include "cpu/kernels/gdn/body.h"
+
+void gdn_recur_avx512(const gdn_span *s) { recur(s); }

@@ -1,0 +1,80 @@
+/* body.h – the recurrence once for all widths. Included by the variants only. */
+#include "cpu/kernels/gdn/gdn.h"
+#include "cpu/kernels/lanes.h"
+
+/* Columns of a slice: with 128 keys it takes 16 KiB. */
+enum { SLICE = 32, SLICE_LANES = SLICE / LANES };
+
+/* One token over `vectors` vectors of columns at `state`. Reads of the old state give Sᵀk and Sᵀq; qk = q·k corrects the latter. */
+LANES_INLINE void recur_token(const gdn_span *s, float *state, uint32_t column, uint32_t token, float qk, const uint32_t vectors) {
+  const float *q = s->q + token * s->stride;
+  const float *k = s->k + token * s->stride;
+  const float *v = s->v + token * s->stride + column;
+  const float decay = s->decay[token * s->gate_stride];
+  const float beta = s->beta[token * s->gate_stride];
+  lanes by_k[SLICE_LANES];
+  lanes by_q[SLICE_LANES];
+  for (uint32_t j = 0; j < vectors; j++) {
+    by_k[j] = lanes_set(0);
+    by_q[j] = lanes_set(0);
+  }
+  for (uint32_t i = 0; i < s->key_dim; i++) {
+    const lanes ki = lanes_set(k[i]);
+    const lanes qi = lanes_set(q[i]);
+    for (uint32_t j = 0; j < vectors; j++) {
+      const lanes row = lanes_load(state + (size_t)i * s->value_dim + j * LANES);
+      by_k[j] = lanes_fma(row, ki, by_k[j]);
+      by_q[j] = lanes_fma(row, qi, by_q[j]);
+    }
+  }
+  lanes delta[SLICE_LANES];
+  for (uint32_t j = 0; j < vectors; j++) {
+    const lanes error = lanes_fma(by_k[j], lanes_set(-decay), lanes_load(v + j * LANES));
+    delta[j] = lanes_mul(error, lanes_set(beta));
+    const lanes out = lanes_fma(delta[j], lanes_set(qk), lanes_mul(by_q[j], lanes_set(decay)));
+    lanes_store(s->ret + token * s->ret_stride + column + j * LANES, out);
+  }
+  for (uint32_t i = 0; i < s->key_dim; i++) {
+    const lanes ki = lanes_set(k[i]);
+    for (uint32_t j = 0; j < vectors; j++) {
+      float *at = state + (size_t)i * s->value_dim + j * LANES;
+      lanes_store(at, lanes_fma(ki, delta[j], lanes_mul(lanes_load(at), lanes_set(decay))));
+    }
+  }
+}
+
+/* The same for one column. */
+static void recur_column(const gdn_span *s, uint32_t column, uint32_t token, float qk) {
+  const float *q = s->q + token * s->stride;
+  const float *k = s->k + token * s->stride;
+  const float decay = s->decay[token * s->gate_stride];
+  float *state = s->state + column;
+  float by_k = 0;
+  float by_q = 0;
+  for (uint32_t i = 0; i < s->key_dim; i++) {
+    by_k = fmaf(state[(size_t)i * s->value_dim], k[i], by_k);
+    by_q = fmaf(state[(size_t)i * s->value_dim], q[i], by_q);
+  }
+  const float delta = fmaf(by_k, -decay, s->v[token * s->stride + column]) * s->beta[token * s->gate_stride];
+  s->ret[token * s->ret_stride + column] = fmaf(delta, qk, by_q * decay);
+  for (uint32_t i = 0; i < s->key_dim; i++) {
+    float *at = &state[(size_t)i * s->value_dim];
+    *at = fmaf(k[i], delta, *at * decay);
+  }
+}
+
+static void recur(const gdn_span *s) {
+  uint32_t column = 0;
+  for (; column + SLICE <= s->value_dim; column += SLICE) {
+    for (uint32_t t = 0; t < s->count; t++) {
+      const float qk = lanes_dot(s->q + t * s->stride, s->k + t * s->stride, s->key_dim);
+      recur_token(s, s->state + column, column, t, qk, SLICE_LANES);
+    }
+  }
+  for (uint32_t t = 0; t < s->count && column < s->value_dim; t++) {
+    const float qk = lanes_dot(s->q + t * s->stride, s->k + t * s->stride, s->key_dim);
+    for (uint32_t c = column; c < s->value_dim; c++) {
+      recur_column(s, c, t, qk);
+    }
+  }
+}

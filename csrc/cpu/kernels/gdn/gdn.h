@@ -1,0 +1,31 @@
+/*
+ * gdn.h – the Gated DeltaNet recurrence of one value head over the tokens of a span (Yang et al., arXiv 2412.06464).
+ *
+ * Per token: S ← decay·S; d = beta·(v − Sᵀk); S ← S + k dᵀ; ret = Sᵀq. Value columns are independent of each other, so a variant runs all
+ * tokens over a slice of columns that stays in the first-level cache: the state is read and written once per token there, never as a whole.
+ * A chunked form would trade these passes for matrix products of the same size; measured, the recurrence is 2 % of prefill (test/bench/LOG.md).
+ */
+#ifndef CPU_KERNELS_GDN_H
+#define CPU_KERNELS_GDN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct gdn_span {
+  float *state; /* [key_dim][value_dim] */
+  const float *q, *k, *v; /* of the first token; the next is `stride` floats further. q is scaled already */
+  const float *decay, *beta; /* `gate_stride` apart */
+  float *ret; /* [value_dim], `ret_stride` apart */
+  size_t stride, gate_stride, ret_stride;
+  uint32_t count, key_dim, value_dim;
+} gdn_span;
+
+/* Bits do not depend on where spans are cut, nor on the variant. */
+typedef void (*gdn_recur_fn)(const gdn_span *s);
+
+void gdn_recur_ref(const gdn_span *s);
+void gdn_recur_avx2(const gdn_span *s);
+void gdn_recur_avx512(const gdn_span *s);
+void gdn_recur_neon(const gdn_span *s);
+
+#endif
