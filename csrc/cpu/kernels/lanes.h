@@ -107,6 +107,7 @@ LANES_INLINE float lanes_sum(lanes v) {
   float part[LANES];
   memcpy(part, &v, sizeof part);
   for (int half = LANES / 2; half > 0; half /= 2) {
+#pragma GCC unroll 16
     for (int i = 0; i < half; i++) {
       part[i] += part[i + half];
     }
@@ -145,16 +146,19 @@ LANES_INLINE lanes lanes_sigmoid(lanes x) {
 LANES_INLINE float lanes_dot(const float *a, const float *b, uint32_t n) {
   enum { PARTS = 16 / LANES };
   lanes part[PARTS];
+#pragma GCC unroll 16
   for (int j = 0; j < PARTS; j++) {
     part[j] = lanes_set(0);
   }
   uint32_t i = 0;
   for (; i + 16 <= n; i += 16) {
+#pragma GCC unroll 16
     for (uint32_t j = 0; j < PARTS; j++) {
       part[j] = lanes_fma(lanes_load(a + i + j * LANES), lanes_load(b + i + j * LANES), part[j]);
     }
   }
   for (int half = PARTS / 2; half > 0; half /= 2) {
+#pragma GCC unroll 16
     for (int j = 0; j < half; j++) {
       part[j] = lanes_add(part[j], part[j + half]);
     }

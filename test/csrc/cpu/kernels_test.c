@@ -234,6 +234,8 @@ static void check_gdn(const cpu_kernels *k, uint32_t key_dim, uint32_t value_dim
 /* The definition, token by token in float64. */
 static void check_gdn_definition(void) {
   enum { N = 48 };
+  /* Where element (i, j) lies: slices of GDN_SLICE columns. */
+#define AT(i, j) ((j) / GDN_SLICE * GDN_SLICE * N + (i) * ((j) < GDN_SLICE ? GDN_SLICE : N - GDN_SLICE) + (j) % GDN_SLICE)
   float state[N * N];
   float ret[N];
   double s[N][N];
@@ -245,8 +247,8 @@ static void check_gdn_definition(void) {
     key[i] = random_float() / 8;
     v[i] = random_float();
     for (uint32_t j = 0; j < N; j++) {
-      state[i * N + j] = random_float();
-      s[i][j] = (double)state[i * N + j] * (double)decay;
+      state[AT(i, j)] = random_float();
+      s[i][j] = (double)state[AT(i, j)] * (double)decay;
     }
   }
   gdn_recur_ref(&(gdn_span){state, q, key, v, &decay, &beta, ret, N, 1, N, 1, N, N});
@@ -259,7 +261,7 @@ static void check_gdn_definition(void) {
     double out = 0;
     for (uint32_t i = 0; i < N; i++) {
       s[i][j] += (double)key[i] * delta;
-      CHECK(fabs(s[i][j] - (double)state[i * N + j]) < 1e-5);
+      CHECK(fabs(s[i][j] - (double)state[AT(i, j)]) < 1e-5);
       out += s[i][j] * (double)q[i];
     }
     CHECK(fabs(out - (double)ret[j]) < 1e-5);

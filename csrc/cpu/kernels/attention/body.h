@@ -30,7 +30,9 @@ LANES_INLINE void score(const attention_block *b, uint32_t head, uint32_t positi
                         const uint32_t positions, const uint32_t is_f16) {
   const uint32_t bytes = is_f16 ? 2 : 4;
   lanes sums[HEADS][POSITIONS];
+#pragma GCC unroll 16
   for (uint32_t h = 0; h < heads; h++) {
+#pragma GCC unroll 16
     for (uint32_t j = 0; j < positions; j++) {
       sums[h][j] = lanes_set(0);
     }
@@ -38,17 +40,22 @@ LANES_INLINE void score(const attention_block *b, uint32_t head, uint32_t positi
   uint32_t d = 0;
   for (; d + LANES <= b->head_dim; d += LANES) {
     lanes k[POSITIONS];
+#pragma GCC unroll 16
     for (uint32_t j = 0; j < positions; j++) {
       k[j] = load_kv(b->k + ((size_t)(position + j) * b->head_dim + d) * bytes, is_f16);
     }
+#pragma GCC unroll 16
     for (uint32_t h = 0; h < heads; h++) {
       const lanes q = lanes_load(b->q + (head + h) * b->q_stride + d);
+#pragma GCC unroll 16
       for (uint32_t j = 0; j < positions; j++) {
         sums[h][j] = lanes_fma(q, k[j], sums[h][j]);
       }
     }
   }
+#pragma GCC unroll 16
   for (uint32_t h = 0; h < heads; h++) {
+#pragma GCC unroll 16
     for (uint32_t j = 0; j < positions; j++) {
       float sum = lanes_sum(sums[h][j]);
       for (uint32_t e = d; e < b->head_dim; e++) {
@@ -75,24 +82,31 @@ LANES_INLINE void gather(const attention_block *b, uint32_t head, uint32_t d, fl
                          const uint32_t vectors, const uint32_t is_f16) {
   const uint32_t bytes = is_f16 ? 2 : 4;
   lanes sums[HEADS][WIDE];
+#pragma GCC unroll 16
   for (uint32_t h = 0; h < heads; h++) {
+#pragma GCC unroll 16
     for (uint32_t w = 0; w < vectors; w++) {
       sums[h][w] = lanes_load(b->states[head + h].values + d + w * LANES);
     }
   }
   for (uint32_t j = 0; j < b->count; j++) {
     lanes v[WIDE];
+#pragma GCC unroll 16
     for (uint32_t w = 0; w < vectors; w++) {
       v[w] = load_kv(b->v + ((size_t)j * b->head_dim + d + w * LANES) * bytes, is_f16);
     }
+#pragma GCC unroll 16
     for (uint32_t h = 0; h < heads; h++) {
       const lanes weight = lanes_set(p[head + h][j]);
+#pragma GCC unroll 16
       for (uint32_t w = 0; w < vectors; w++) {
         sums[h][w] = lanes_fma(weight, v[w], sums[h][w]);
       }
     }
   }
+#pragma GCC unroll 16
   for (uint32_t h = 0; h < heads; h++) {
+#pragma GCC unroll 16
     for (uint32_t w = 0; w < vectors; w++) {
       lanes_store(b->states[head + h].values + d + w * LANES, sums[h][w]);
     }
@@ -109,6 +123,7 @@ LANES_INLINE void gather_heads(const attention_block *b, uint32_t head, float (*
     gather(b, head, d, p, heads, 1, is_f16);
   }
   for (; d < b->head_dim; d++) {
+#pragma GCC unroll 16
     for (uint32_t h = 0; h < heads; h++) {
       float *value = b->states[head + h].values + d;
       for (uint32_t j = 0; j < b->count; j++) {

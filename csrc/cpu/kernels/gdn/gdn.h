@@ -1,8 +1,8 @@
 /*
  * gdn.h – the Gated DeltaNet recurrence of one value head over the tokens of a span (Yang et al., arXiv 2412.06464).
  *
- * Per token: S ← decay·S; d = beta·(v − Sᵀk); S ← S + k dᵀ; ret = Sᵀq. Value columns are independent of each other, so a variant runs all
- * tokens over a slice of columns that stays in the first-level cache: the state is read and written once per token there, never as a whole.
+ * Per token: S ← decay·S; d = beta·(v − Sᵀk); S ← S + k dᵀ; ret = Sᵀq. Value columns are independent of each other, so all tokens are run
+ * over a slice of columns that stays in the first-level cache; slices are stored one after the other, which makes their first reading linear.
  * A chunked form would trade these passes for matrix products of the same size; measured, the recurrence is 2 % of prefill (test/bench/LOG.md).
  */
 #ifndef CPU_KERNELS_GDN_H
@@ -11,8 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Columns of a slice: with 128 keys it takes 16 KiB. The last slice may be narrower. */
+enum { GDN_SLICE = 32 };
+
 typedef struct gdn_span {
-  float *state; /* [key_dim][value_dim] */
+  float *state; /* slices of columns, each [key_dim][its columns] */
   const float *q, *k, *v; /* of the first token; the next is `stride` floats further. q is scaled already */
   const float *decay, *beta; /* `gate_stride` apart */
   float *ret; /* [value_dim], `ret_stride` apart */

@@ -188,7 +188,7 @@ INLINE void multiply(const q8_multiply *m, unpack_fn unpack, multiply_fn multipl
                      uint32_t x_block) {
   if (m->count <= GEMV_COUNT) {
     for (uint32_t i = 0; i < m->count; i++) {
-      _mm256_storeu_ps(m->ret + (size_t)i * ROWS, gemv(m, m->rows, m->tokens[i], fn, block_bytes, block, x_block));
+      _mm256_storeu_ps(m->ret + (size_t)i * ROWS, gemv(m, m->rows, m->tokens[i], fn, x_block));
     }
     return;
   }
@@ -197,8 +197,8 @@ INLINE void multiply(const q8_multiply *m, unpack_fn unpack, multiply_fn multipl
   memset(m->ret, 0, (size_t)m->count * ROWS * sizeof(float));
   for (uint32_t first = 0; first < m->cols; first += Q8_CHUNK) {
     const uint32_t elements = m->cols - first < Q8_CHUNK ? m->cols - first : Q8_CHUNK;
-    if (m->ahead > 0) {
-      prefetch_rows(m->rows, m->ahead, first / block * block_bytes, elements / block * block_bytes);
+    for (uint32_t i = 0; i < ROWS; i++) {
+      prefetch_share(m->rows[0] + m->ahead, first / block * block_bytes, elements / block * block_bytes, i);
     }
     unpack(m->rows, first, elements / 32, &part);
     multiply_tile(&t, m, first, elements / 32);

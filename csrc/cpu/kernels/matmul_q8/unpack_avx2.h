@@ -34,17 +34,20 @@ static inline void store_words(int32_t *to, __m256i words) { _mm256_storeu_si256
 /* 8 x 8 words: row i of the result holds word i of every input. */
 static inline void transpose8(__m256i v[8]) {
   __m256i a[8];
+#pragma GCC unroll 8
   for (int i = 0; i < 8; i += 2) {
     a[i] = _mm256_unpacklo_epi32(v[i], v[i + 1]);
     a[i + 1] = _mm256_unpackhi_epi32(v[i], v[i + 1]);
   }
   __m256i b[8];
+#pragma GCC unroll 8
   for (int i = 0; i < 8; i += 4) {
     b[i] = _mm256_unpacklo_epi64(a[i], a[i + 2]);
     b[i + 1] = _mm256_unpackhi_epi64(a[i], a[i + 2]);
     b[i + 2] = _mm256_unpacklo_epi64(a[i + 1], a[i + 3]);
     b[i + 3] = _mm256_unpackhi_epi64(a[i + 1], a[i + 3]);
   }
+#pragma GCC unroll 4
   for (int i = 0; i < 4; i++) {
     v[i] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x20);
     v[i + 4] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x31);
@@ -54,6 +57,7 @@ static inline void transpose8(__m256i v[8]) {
 /* Word i of 16 bytes at `offset` of every row, in result i. */
 static inline void transpose4(const uint8_t *const *rows, size_t offset, __m256i ret[4]) {
   __m256i v[4];
+#pragma GCC unroll 4
   for (int i = 0; i < 4; i++) {
     v[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(load128(rows[i] + offset)), load128(rows[i + 4] + offset), 1);
   }
@@ -68,6 +72,7 @@ static inline void transpose4(const uint8_t *const *rows, size_t offset, __m256i
 }
 
 static inline void load_rows(const uint8_t *const *rows, size_t offset, __m256i ret[8]) {
+#pragma GCC unroll 8
   for (int i = 0; i < 8; i++) {
     ret[i] = load256(rows[i] + offset);
   }
@@ -108,6 +113,7 @@ static inline void unpack_Q8_0(const uint8_t *const *rows, uint32_t first, uint3
     const size_t at = (size_t)(first / 32 + b) * 34;
     __m256i v[8];
     load_rows(rows, at + 2, v);
+#pragma GCC unroll 8
     for (uint32_t q = 0; q < 8; q++) {
       store_quad(t, b * 8 + q, v[q]);
     }
@@ -121,6 +127,7 @@ static inline __attribute__((always_inline)) void unpack_nibbles(const uint8_t *
   const __m256i codes = _mm256_broadcastsi128_si256(load128(table));
   __m256i v[4];
   transpose4(rows, at, v);
+#pragma GCC unroll 4
   for (uint32_t q = 0; q < 4; q++) {
     store_quad(t, b * 8 + q, _mm256_shuffle_epi8(codes, low_nibbles(v[q])));
     store_quad(t, b * 8 + 4 + q, _mm256_shuffle_epi8(codes, high_nibbles(v[q])));
@@ -148,6 +155,7 @@ static inline void unpack_MXFP4(const uint8_t *const *rows, uint32_t first, uint
   for (uint32_t b = 0; b < blocks; b++) {
     const size_t at = (size_t)(first / 32 + b) * 17;
     unpack_nibbles(rows, at + 1, b, TABLE_E2M1_DOUBLED, t);
+#pragma GCC unroll 8
     for (int i = 0; i < 8; i++) {
       t->d[b * t->rows + (size_t)i] = quant_e8m0_half(rows[i][at]);
     }
@@ -157,14 +165,17 @@ static inline void unpack_MXFP4(const uint8_t *const *rows, uint32_t first, uint
 static inline void unpack_IQ4_XS(const uint8_t *const *rows, uint32_t first, uint32_t blocks, const tile_part *t) {
   const size_t at = (size_t)(first / 256) * 136;
   (void)blocks; /* rows of this format are whole chunks */
+#pragma GCC unroll 8
   for (int i = 0; i < 8; i++) {
     const float d = read_f16(rows[i] + at);
     const uint32_t high = read_u16(rows[i] + at + 2);
     const uint32_t low = read_u32(rows[i] + at + 4);
+#pragma GCC unroll 8
     for (uint32_t b = 0; b < 8; b++) {
       t->d[b * t->rows + (size_t)i] = d * (float)((int)((low >> (4 * b) & 15) | (high >> (2 * b) & 3) << 4) - 32);
     }
   }
+#pragma GCC unroll 8
   for (uint32_t b = 0; b < 8; b++) {
     unpack_nibbles(rows, at + 8 + 16 * b, b, TABLE_IQ4_NL, t);
   }
@@ -184,6 +195,7 @@ static inline void unpack_k_scales(const uint8_t *const *rows, size_t at, const 
                              _mm256_or_si256(low_nibbles(v[3]), _mm256_and_si256(_mm256_srli_epi16(v[1], 2), two))};
   const __m256i minima[2] = {_mm256_and_si256(v[2], six),
                              _mm256_or_si256(high_nibbles(v[3]), _mm256_and_si256(_mm256_srli_epi16(v[2], 2), two))};
+#pragma GCC unroll 8
   for (int sub = 0; sub < 8; sub++) {
     store_words(t->scales + (size_t)sub * t->rows, pair_of_byte(scales[sub / 4], sub % 4));
     store_words(t->minima + (size_t)sub * t->rows, pair_of_byte(minima[sub / 4], sub % 4));
@@ -194,9 +206,11 @@ static inline void unpack_Q4_K(const uint8_t *const *rows, uint32_t first, uint3
   const size_t at = (size_t)(first / 256) * 144;
   (void)blocks;
   unpack_k_scales(rows, at, t);
+#pragma GCC unroll 4
   for (uint32_t run = 0; run < 4; run++) {
     __m256i v[8];
     load_rows(rows, at + 16 + 32 * run, v);
+#pragma GCC unroll 8
     for (uint32_t q = 0; q < 8; q++) {
       store_quad(t, run * 16 + q, low_nibbles(v[q]));
       store_quad(t, run * 16 + 8 + q, high_nibbles(v[q]));
@@ -211,9 +225,11 @@ static inline void unpack_Q5_K(const uint8_t *const *rows, uint32_t first, uint3
   unpack_k_scales(rows, at, t);
   __m256i high[8];
   load_rows(rows, at + 16, high);
+#pragma GCC unroll 4
   for (uint32_t run = 0; run < 4; run++) {
     __m256i v[8];
     load_rows(rows, at + 48 + 32 * run, v);
+#pragma GCC unroll 8
     for (uint32_t q = 0; q < 8; q++) {
       const __m256i bits = _mm256_srl_epi16(high[q], _mm_cvtsi32_si128((int)(2 * run)));
       store_quad(t, run * 16 + q, _mm256_or_si256(low_nibbles(v[q]), _mm256_and_si256(_mm256_slli_epi16(bits, 4), sixteen)));
@@ -225,11 +241,13 @@ static inline void unpack_Q5_K(const uint8_t *const *rows, uint32_t first, uint3
 static inline void unpack_q6_scales(const uint8_t *const *rows, size_t at, const tile_part *t) {
   __m256i v[4];
   transpose4(rows, at + 192, v);
+#pragma GCC unroll 16
   for (int sub = 0; sub < 16; sub++) {
     /* Into the upper byte of each half, then down again with its sign. */
     const __m256i pair = _mm256_slli_epi16(pair_of_byte(v[sub / 4], sub % 4), 8);
     store_words(t->scales + (size_t)sub * t->rows, _mm256_srai_epi16(pair, 8));
   }
+#pragma GCC unroll 8
   for (size_t g = 0; g < 8; g++) {
     const __m256i low = load256(t->scales + 2 * g * t->rows);
     const __m256i high = load256(t->scales + (2 * g + 1) * t->rows);
@@ -243,12 +261,15 @@ static inline void unpack_Q6_K(const uint8_t *const *rows, uint32_t first, uint3
   const __m256i upper = _mm256_set1_epi8(0x30);
   (void)blocks;
   unpack_q6_scales(rows, at, t);
+#pragma GCC unroll 2
   for (uint32_t half = 0; half < 2; half++) {
     __m256i high[8];
     load_rows(rows, at + 128 + 32 * half, high);
+#pragma GCC unroll 2
     for (uint32_t part = 0; part < 2; part++) {
       __m256i low[8];
       load_rows(rows, at + 64 * half + 32 * part, low);
+#pragma GCC unroll 8
       for (uint32_t q = 0; q < 8; q++) {
         const uint32_t quad = half * 32 + part * 8 + q;
         const __m256i bits = part == 0 ? high[q] : _mm256_srli_epi16(high[q], 2);
