@@ -179,8 +179,13 @@ const U64_MAX = 0xffff_ffff_ffff_ffffn;
 export function cpuIsa(library: Library): string {
   const info = new StructArray(layout.surge_cpu_info);
   const error = newError();
-  check(library.surge_cpu(ptr(info.bytes), ptr(error.bytes)), error, { file: () => undefined, tensor: () => undefined });
-  return new TextDecoder().decode(new Uint8Array(info.bytes.buffer, layout.surge_cpu_info.fields.name.offset, info.get("name_bytes")));
+  check(library.surge_cpu(ptr(info.bytes), ptr(error.bytes)), error, {
+    file: () => undefined,
+    tensor: () => undefined,
+  });
+  return new TextDecoder().decode(
+    new Uint8Array(info.bytes.buffer, layout.surge_cpu_info.fields.name.offset, info.get("name_bytes")),
+  );
 }
 
 export class NativeEngine {
@@ -234,7 +239,7 @@ export class NativeEngine {
     while (!this.runStep(Infinity));
   }
 
-  /** Moves no sequence when it throws. Until runStep returns true, nothing but it and abandonStep may be called. */
+  /** Moves no sequence when it throws. Until runStep returns true, the step's sequences cannot be closed or forked. */
   beginStep(rows: StepRow[]): void {
     if (rows.length > this.#rows.count) {
       throw new SurgeError("internal", `A step of ${rows.length} rows exceeds the plan's ${this.#rows.count}.`);

@@ -60,7 +60,10 @@ export class StructArray<L extends Layout> {
   /** All elements of an array of u64, each below 2^53 (counts and byte sums). */
   getAll(name: FieldName<L>): number[] {
     const field = this.#layout.fields[name]!;
-    return Array.from({ length: field.bytes / 8 }, (_, i) => Number(this.#view.getBigUint64(field.offset + 8 * i, true)));
+    return Array.from(
+      { length: field.bytes / 8 },
+      (_, i) => Number(this.#view.getBigUint64(field.offset + 8 * i, true)),
+    );
   }
 
   /** A scalar field; u64 must be below 2^53 here (counts and byte sums). */

@@ -15,6 +15,7 @@
 
 typedef struct sequence {
   uint32_t open;
+  uint32_t moving; /* in the step that is under way: neither forked nor closed */
   uint32_t length;
   uint32_t page_count;
   uint32_t *tokens; /* [context] */
@@ -54,8 +55,7 @@ void sequence_extend(surge_engine *engine, sequence *s, uint32_t count);
 int32_t engine_step_begin(surge_engine *engine, const surge_row *rows, uint32_t row_count, surge_error *err);
 int32_t engine_step_run(surge_engine *engine, uint64_t budget_us, uint32_t *ret_done, surge_error *err);
 int32_t engine_step_abandon(surge_engine *engine, surge_error *err);
-/* E_ARGUMENT while a step is under way. */
-int32_t engine_check_idle(const surge_engine *engine, surge_error *err);
+
 int32_t engine_logits(surge_engine *engine, uint32_t logits_row, float *ret_logits, uint32_t count, surge_error *err);
 int32_t engine_sample(surge_engine *engine, uint32_t logits_row, uint32_t sequence, const surge_sampler_desc *sampler, surge_sample *ret_sample,
                       surge_error *err);

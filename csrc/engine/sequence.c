@@ -4,15 +4,20 @@
 #include "base/error.h"
 #include "engine/engine.h"
 
-static sequence *find(surge_engine *e, uint32_t index) {
-  return index < e->plan.sequences && e->sequences[index].open ? &e->sequences[index] : NULL;
+/* NULL, with an error, where it is not open or a step moves it. */
+static sequence *find_at_rest(surge_engine *e, uint32_t index, surge_error *err) {
+  if (index >= e->plan.sequences || !e->sequences[index].open) {
+    error_set(err, SURGE_E_ARGUMENT, "sequence %u is not open", index);
+    return NULL;
+  }
+  if (e->sequences[index].moving) {
+    error_set(err, SURGE_E_ARGUMENT, "sequence %u is in the step that is under way", index);
+    return NULL;
+  }
+  return &e->sequences[index];
 }
 
 int32_t sequence_open(surge_engine *e, uint32_t *ret_sequence, surge_error *err) {
-  const int32_t idle = engine_check_idle(e, err);
-  if (idle < 0) {
-    return idle;
-  }
   for (uint32_t i = 0; i < e->plan.sequences; i++) {
     sequence *s = &e->sequences[i];
     if (!s->open) {
@@ -28,9 +33,9 @@ int32_t sequence_open(surge_engine *e, uint32_t *ret_sequence, surge_error *err)
 }
 
 int32_t sequence_fork(surge_engine *e, uint32_t from, uint32_t *ret_sequence, surge_error *err) {
-  const sequence *source = find(e, from);
+  const sequence *source = find_at_rest(e, from, err);
   if (source == NULL) {
-    return error_set(err, SURGE_E_ARGUMENT, "sequence %u is not open", from);
+    return SURGE_E_ARGUMENT;
   }
   const int32_t status = sequence_open(e, ret_sequence, err);
   if (status < 0) {
@@ -49,13 +54,9 @@ int32_t sequence_fork(surge_engine *e, uint32_t from, uint32_t *ret_sequence, su
 }
 
 int32_t sequence_close(surge_engine *e, uint32_t index, surge_error *err) {
-  const int32_t idle = engine_check_idle(e, err);
-  if (idle < 0) {
-    return idle;
-  }
-  sequence *s = find(e, index);
+  sequence *s = find_at_rest(e, index, err);
   if (s == NULL) {
-    return error_set(err, SURGE_E_ARGUMENT, "sequence %u is not open", index);
+    return SURGE_E_ARGUMENT;
   }
   for (uint32_t i = 0; i < s->page_count; i++) {
     kv_release(&e->kv, s->pages[i]);

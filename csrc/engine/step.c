@@ -64,13 +64,9 @@ static int32_t check_adjacent(const surge_engine *e, const surge_row *rows, uint
   return SURGE_OK;
 }
 
-int32_t engine_check_idle(const surge_engine *e, surge_error *err) {
-  return e->batch.row_count == 0 ? SURGE_OK : error_set(err, SURGE_E_ARGUMENT, "a step is under way");
-}
-
 int32_t engine_step_begin(surge_engine *e, const surge_row *rows, uint32_t row_count, surge_error *err) {
   uint32_t spans = 0;
-  int32_t status = engine_check_idle(e, err);
+  int32_t status = e->batch.row_count == 0 ? SURGE_OK : error_set(err, SURGE_E_ARGUMENT, "a step is under way");
   if (status == SURGE_OK && (row_count == 0 || row_count > e->plan.step_rows)) {
     status = error_set(err, SURGE_E_LIMIT, "a step of %u rows where the plan holds 1 to %u", row_count, e->plan.step_rows);
   }
@@ -88,6 +84,7 @@ int32_t engine_step_begin(surge_engine *e, const surge_row *rows, uint32_t row_c
     model_span *span = &e->spans[i];
     sequence *s = &e->sequences[rows[span->row].sequence];
     sequence_extend(e, s, span->count);
+    s->moving = 1;
     span->position = s->length;
     span->pages = s->pages;
     span->states = s->states;
@@ -98,6 +95,13 @@ int32_t engine_step_begin(surge_engine *e, const surge_row *rows, uint32_t row_c
   return SURGE_OK;
 }
 
+static void release(surge_engine *e) {
+  for (uint32_t i = 0; i < e->batch.span_count; i++) {
+    e->sequences[e->rows[e->spans[i].row].sequence].moving = 0;
+  }
+  e->batch.row_count = 0;
+}
+
 static void finish_step(surge_engine *e) {
   for (uint32_t row = 0; row < e->batch.row_count; row++) {
     sequence *s = &e->sequences[e->rows[row].sequence];
@@ -106,7 +110,7 @@ static void finish_step(surge_engine *e) {
   }
   e->counters.steps++;
   e->counters.rows += e->batch.row_count;
-  e->batch.row_count = 0;
+  release(e);
 }
 
 static uint64_t now_us(void) {
@@ -132,12 +136,11 @@ int32_t engine_step_run(surge_engine *e, uint64_t budget_us, uint32_t *ret_done,
 }
 
 int32_t engine_step_abandon(surge_engine *e, surge_error *err) {
-  const uint32_t spans = e->batch.span_count;
   if (e->batch.row_count == 0) {
     return error_set(err, SURGE_E_ARGUMENT, "no step is under way");
   }
-  e->batch.row_count = 0;
-  for (uint32_t i = 0; i < spans; i++) {
+  release(e);
+  for (uint32_t i = 0; i < e->batch.span_count; i++) {
     const int32_t status = sequence_close(e, e->rows[e->spans[i].row].sequence, err);
     if (status < 0) {
       return status;

@@ -243,7 +243,7 @@ SURGE_API int32_t surge_sequence_close(surge_engine *engine, uint32_t sequence, 
 SURGE_API int32_t surge_step_begin(surge_engine *engine, const surge_row *rows, uint32_t row_count, surge_error *err);
 /*
  * Goes on with the step until it is done or budget_us have passed (looked at twice per layer; UINT64_MAX: to the end). While a step
- * is not done, nothing else may be called but this, surge_step_abandon and surge_engine_destroy.
+ * is under way, its sequences can be neither forked nor closed, no other step can begin, and there are no logits.
  */
 SURGE_API int32_t surge_step_run(surge_engine *engine, uint64_t budget_us, uint32_t *ret_done, surge_error *err);
 /* Gives the step up and closes its sequences, which are neither where they were nor where they should be. */

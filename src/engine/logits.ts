@@ -1,5 +1,5 @@
 /**
- * Raw logits of a list of tokens into a file: float32 little endian, [rows, vocab]. One call of `advance` is one bounded step.
+ * Raw logits of a list of tokens into a file: float32 little endian, [rows, vocab]. One call of `advance` is one slice of a step.
  * Owns the file until the end; a file that is not complete is not left behind.
  */
 import { closeSync, fstatSync, openSync, unlinkSync, writeSync } from "node:fs";
@@ -17,6 +17,7 @@ export class LogitsJob {
   readonly #row: Float32Array;
   readonly #fd: number;
   #done = 0;
+  #rows: StepRow[] = [];
   rows = 0;
 
   constructor(engine: Engine, { id, sequence, request }: { id: number; sequence: number; request: LogitsRequest }) {
@@ -32,20 +33,33 @@ export class LogitsJob {
     }
   }
 
-  /** Computes the next piece of 64 tokens; true when that was the last. */
-  advance(): boolean {
-    const { ids, all } = this.#request;
-    const tokens = ids.slice(this.#done, this.#done + PIECE_TOKENS);
-    const last = this.#done + tokens.length === ids.length;
-    const rows: StepRow[] = tokens.map((token, i) => (
-      { sequence: this.sequence, position: this.#done + i, token, logits: all || (last && i === tokens.length - 1) }
-    ));
-    this.#engine.step(rows);
-    this.#done += tokens.length;
-    const wanted = rows.filter((row) => row.logits).length;
+  /** A step has begun and is not done: the engine takes no other. */
+  get midStep(): boolean {
+    return this.#rows.length > 0;
+  }
+
+  /** Goes on with a piece of 64 tokens, or begins the next; true when everything is written. */
+  advance(budgetMs: number): boolean {
+    if (!this.midStep) this.#begin();
+    if (!this.#engine.runStep(budgetMs)) return false;
+    const wanted = this.#rows.filter((row) => row.logits).length;
+    this.#done += this.#rows.length;
+    this.#rows = [];
     for (let i = 0; i < wanted; i++) this.#write(i);
+    const last = this.#done === this.#request.ids.length;
     if (last) closeSync(this.#fd);
     return last;
+  }
+
+  #begin(): void {
+    const { ids, all } = this.#request;
+    const tokens = ids.slice(this.#done, this.#done + PIECE_TOKENS);
+    const rows = tokens.map((token, i) => {
+      const position = this.#done + i;
+      return { sequence: this.sequence, position, token, logits: all || position === ids.length - 1 };
+    });
+    this.#engine.beginStep(rows);
+    this.#rows = rows;
   }
 
   #write(logitsRow: number): void {

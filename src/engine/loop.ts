@@ -1,13 +1,13 @@
 /**
- * The engine child's loop: take messages, schedule, one blocking step, send what came of it.
+ * The engine child's loop: take messages, schedule, one blocking slice of a step, send what came of it.
  *
- * One event-loop turn passes between two steps, otherwise no message would arrive while there is work. Every message that the parent
+ * One event-loop turn passes between two slices, otherwise no message would arrive while there is work. Every message that the parent
  * numbers is answered exactly once, whatever is thrown here.
  */
 import { type Clock, monotonicClock } from "../base/clock.ts";
 import { messageOf, SurgeError } from "../base/errors.ts";
 import { accountMemory, checkMemory } from "../plan/memory.ts";
-import { checkLimits, checkPrompt, Scheduler } from "../sched/scheduler.ts";
+import { checkLimits, checkPrompt, Scheduler, STEP_TARGET_MS } from "../sched/scheduler.ts";
 import type { Backend, Engine } from "./backend.ts";
 import { LogitsJob } from "./logits.ts";
 import type { ChildMessage, ParentMessage } from "./protocol.ts";
@@ -120,14 +120,22 @@ export class EngineLoop {
     this.#work?.scheduler.cancel(id);
     const job = this.#jobs.find((one) => one.id === id);
     if (job === undefined) return;
-    this.#endJob(job);
-    job.abandon();
+    this.#giveUpJob(job);
     this.#send(failure(id, new SurgeError("interrupted", "Computing logits was cancelled.")));
   }
 
   #endJob(job: LogitsJob): void {
     this.#jobs.splice(this.#jobs.indexOf(job), 1);
     this.#work?.scheduler.closeSequence(job.sequence);
+  }
+
+  #giveUpJob(job: LogitsJob): void {
+    if (job.midStep) {
+      this.#jobs.splice(this.#jobs.indexOf(job), 1);
+      this.#work?.engine.abandonStep();
+      this.#work?.scheduler.lostSequence();
+    } else this.#endJob(job);
+    job.abandon();
   }
 
   #keepTurning(): void {
@@ -143,20 +151,21 @@ export class EngineLoop {
 
   #turn(): void {
     const { engine, scheduler } = this.#opened();
-    const events = scheduler.step();
-    if (events.length > 0) this.#send({ type: "step", events });
     const job = this.#jobs[0];
-    if (job !== undefined) this.#advance(job, engine.vocab);
+    if (job?.midStep !== true) {
+      const events = scheduler.step();
+      if (events.length > 0) this.#send({ type: "step", events });
+    }
+    if (job !== undefined && !scheduler.midStep) this.#advance(job, engine.vocab);
   }
 
   #advance(job: LogitsJob, vocab: number): void {
     try {
-      if (!job.advance()) return;
+      if (!job.advance(STEP_TARGET_MS)) return;
       this.#endJob(job);
       this.#send({ type: "logits_done", id: job.id, rows: job.rows, vocab });
     } catch (thrown) {
-      this.#endJob(job);
-      job.abandon();
+      this.#giveUpJob(job);
       this.#send(failure(job.id, thrown));
     }
   }

@@ -7,6 +7,9 @@
 /** A prefill piece ends on a multiple of this many tokens from its sequence's start. */
 export const PIECE_TOKENS = 64;
 
+/** For a first step of prefill alone, before any speed is known: slices keep it interruptible. */
+const FIRST_PIECES = 4;
+
 /** Weight of the newest measurement; the rest is the past's. */
 const NEWEST = 0.5;
 
@@ -15,18 +18,21 @@ function blend(past: number | undefined, measured: number): number {
 }
 
 export class Pace {
-  readonly #targetMs: number;
+  readonly #mixedMs: number;
+  readonly #aloneMs: number;
   #prefillRowMs: number | undefined;
   #decodeMs: number | undefined;
 
-  constructor(targetMs: number) {
-    this.#targetMs = targetMs;
+  /** Targets for a step with decoding requests in it, and for one of prefill alone. */
+  constructor({ mixedMs, aloneMs }: { mixedMs: number; aloneMs: number }) {
+    this.#mixedMs = mixedMs;
+    this.#aloneMs = aloneMs;
   }
 
   /** Pieces for the next step, at least one: a step must get somewhere even where a single piece takes longer than the target. */
   pieces(decodeRows: number): number {
-    if (this.#prefillRowMs === undefined) return 1;
-    const budgetMs = this.#targetMs - (decodeRows > 0 ? this.#decodeMs ?? 0 : 0);
+    if (this.#prefillRowMs === undefined) return decodeRows > 0 ? 1 : FIRST_PIECES;
+    const budgetMs = decodeRows > 0 ? this.#mixedMs - (this.#decodeMs ?? 0) : this.#aloneMs;
     return Math.max(1, Math.floor(budgetMs / Math.max(1e-3, this.#prefillRowMs * PIECE_TOKENS)));
   }
 

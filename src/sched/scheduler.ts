@@ -1,7 +1,8 @@
 /**
  * Many requests, one engine: which rows go into the next step, which sequence serves whom, and when a request ends.
  *
- * Pure policy: it sees the engine as four calls (StepEngine), time as a Clock, and answers with events. It never waits.
+ * Pure policy: it sees the engine as a few calls (StepEngine), time as a Clock, and answers with events. It never waits.
+ * A step runs in slices, so that even a long prefill lets messages in; what is cancelled meanwhile is closed when its step ends.
  * Invariants: a request that is cancelled or fails leaves no sequence behind; every event names a live request and
  * `finished` or `failed` is its last; open sequences never exceed `parallel`.
  */
@@ -12,8 +13,10 @@ import { Generation } from "./generation.ts";
 import { Pace, PIECE_TOKENS } from "./pace.ts";
 import type { FinishReason, GenerateRequest, SamplerOptions, StepEvent } from "./request.ts";
 
-/** A step takes at most about this long, so that cancelling, admission and pings stay prompt. */
+/** A slice of a step takes at most about this long, so that cancelling and pings stay prompt; so does a step that others wait for. */
 export const STEP_TARGET_MS = 200;
+/** A step of prefill alone: many rows share each expert's weights, and a new request waits no longer than this for its first rows. */
+export const PREFILL_TARGET_MS = 2000;
 /** Requests that may wait for a sequence. */
 export const WAITING_MAX = 1024;
 
@@ -27,8 +30,12 @@ export interface StepRow {
 export interface StepEngine {
   openSequence(): number;
   closeSequence(sequence: number): void;
-  /** Advances every sequence named by its rows; rows of one sequence are adjacent. Moves none when it throws. */
-  step(rows: StepRow[]): void;
+  /** Begins to advance every sequence named by its rows; rows of one sequence are adjacent. Moves none when it throws. */
+  beginStep(rows: StepRow[]): void;
+  /** Goes on for about `budgetMs`; true when the step is done. Its sequences must not be closed before. */
+  runStep(budgetMs: number): boolean;
+  /** Gives the step up and closes its sequences. */
+  abandonStep(): void;
   /** The next token after the n-th row of the last step that asked for logits. */
   sample(logitsRow: number, sequence: number, options: SamplerOptions & { answerFrom: number; draw: number }): number;
 }
@@ -46,15 +53,24 @@ interface Share {
   samples: boolean;
 }
 
+/** A step that has begun. */
+interface Pending {
+  shares: Share[];
+  prefillRows: number;
+  decodeRows: number;
+  elapsedMs: number;
+}
+
 export class Scheduler {
   readonly #engine: StepEngine;
   readonly #limits: SchedulerLimits;
   readonly #clock: Clock;
-  readonly #pace = new Pace(STEP_TARGET_MS);
+  readonly #pace = new Pace({ mixedMs: STEP_TARGET_MS, aloneMs: PREFILL_TARGET_MS });
   readonly #kept = new Conversations();
   readonly #waiting: Generation[] = [];
   readonly #active: Generation[] = [];
   #openSequences = 0;
+  #pending: Pending | undefined;
   #turn = 0;
   #events: StepEvent[] = [];
 
@@ -66,7 +82,12 @@ export class Scheduler {
   }
 
   get busy(): boolean {
-    return this.#waiting.length + this.#active.length + this.#events.length > 0;
+    return this.#waiting.length + this.#active.length + this.#events.length > 0 || this.#pending !== undefined;
+  }
+
+  /** A step has begun and is not done: the engine takes no other. */
+  get midStep(): boolean {
+    return this.#pending !== undefined;
   }
 
   /** Takes a request. Throws a SurgeError (and takes nothing) where it can never run. */
@@ -79,7 +100,7 @@ export class Scheduler {
     this.#waiting.push(new Generation(id, request, { context: this.#limits.context, nowMs: this.#clock() }));
   }
 
-  /** Ends a request between two steps; unknown or finished ids are ignored, since an answer may have crossed the call. */
+  /** Ends a request between two slices; unknown or finished ids are ignored, since an answer may have crossed the call. */
   cancel(id: number): void {
     const generation = [...this.#waiting, ...this.#active].find((one) => one.id === id);
     if (generation !== undefined) this.#finish(generation, "cancelled");
@@ -99,11 +120,18 @@ export class Scheduler {
     this.#close(sequence);
   }
 
-  /** One step of the engine for as many requests as fit. */
+  /** A borrowed sequence that an abandoned step took with it. */
+  lostSequence(): void {
+    this.#openSequences--;
+  }
+
+  /** One slice of a step for as many requests as fit. */
   step(): StepEvent[] {
-    this.#admit();
-    const shares = this.#compose();
-    if (shares.length > 0) this.#run(shares);
+    if (this.#pending === undefined) {
+      this.#admit();
+      this.#begin(this.#compose());
+    }
+    if (this.#pending !== undefined) this.#run(this.#pending);
     const events = this.#events;
     this.#events = [];
     return events;
@@ -148,9 +176,14 @@ export class Scheduler {
   }
 
   #close(sequence: number | undefined): void {
-    if (sequence === undefined || sequence < 0) return;
+    if (sequence === undefined || sequence < 0 || this.#moves(sequence)) return;
     this.#openSequences--;
     this.#engine.closeSequence(sequence);
+  }
+
+  /** In the step under way: it is closed when that ends. */
+  #moves(sequence: number): boolean {
+    return this.#pending?.shares.some(({ generation }) => generation.sequence === sequence) ?? false;
   }
 
   /** Every decoding request gets its row; pieces of prefill are dealt one by one in turn, beginning with another request each step. */
@@ -177,22 +210,49 @@ export class Scheduler {
     ));
   }
 
-  #run(shares: Share[]): void {
-    const startMs = this.#clock();
+  #begin(shares: Share[]): void {
+    if (shares.length === 0) return;
+    const rows = shares.flatMap(rowsOf);
     const prefillRows = shares.reduce(
       (sum, { generation, tokens }) => sum + (generation.prefilling ? tokens.length : 0),
       0,
     );
-    const rows = shares.flatMap(rowsOf);
     try {
-      this.#engine.step(rows);
+      this.#engine.beginStep(rows);
+      this.#pending = { shares, prefillRows, decodeRows: rows.length - prefillRows, elapsedMs: 0 };
     } catch (thrown) {
       for (const { generation } of shares) this.#fail(generation, thrown);
+    }
+  }
+
+  #run(pending: Pending): void {
+    const { shares } = pending;
+    if (!shares.some(({ generation }) => this.#active.includes(generation))) return this.#abandon(shares);
+    const startMs = this.#clock();
+    let done: boolean;
+    try {
+      done = this.#engine.runStep(STEP_TARGET_MS);
+    } catch (thrown) {
+      this.#abandon(shares);
+      for (const { generation } of shares) this.#failClosed(generation, thrown);
       return;
     }
-    this.#pace.record({ prefillRows, decodeRows: rows.length - prefillRows, elapsedMs: this.#clock() - startMs });
+    pending.elapsedMs += this.#clock() - startMs;
+    if (!done) return;
+    this.#pending = undefined;
+    this.#pace.record(pending);
     let logitsRow = 0;
-    for (const share of shares) this.#advance(share, share.samples ? logitsRow++ : -1);
+    for (const share of shares) {
+      const row = share.samples ? logitsRow++ : -1;
+      if (this.#active.includes(share.generation)) this.#advance(share, row);
+      else this.#close(share.generation.sequence);
+    }
+  }
+
+  #abandon(shares: Share[]): void {
+    this.#pending = undefined;
+    this.#openSequences -= shares.length;
+    this.#engine.abandonStep();
   }
 
   #advance({ generation, tokens }: Share, logitsRow: number): void {
@@ -235,17 +295,23 @@ export class Scheduler {
   }
 
   #fail(generation: Generation, thrown: unknown): void {
-    this.#remove(generation);
-    const kind = thrown instanceof SurgeError ? thrown.kind : "internal";
-    this.#events.push({ type: "failed", id: generation.id, kind, message: messageOf(thrown) });
+    this.#failClosed(generation, thrown);
     this.#close(generation.sequence);
   }
 
-  #remove(generation: Generation): void {
+  /** For a request whose sequence is gone already. One that was cancelled before has had its last event. */
+  #failClosed(generation: Generation, thrown: unknown): void {
+    if (!this.#remove(generation)) return;
+    const kind = thrown instanceof SurgeError ? thrown.kind : "internal";
+    this.#events.push({ type: "failed", id: generation.id, kind, message: messageOf(thrown) });
+  }
+
+  #remove(generation: Generation): boolean {
     for (const list of [this.#waiting, this.#active]) {
       const at = list.indexOf(generation);
-      if (at >= 0) list.splice(at, 1);
+      if (at >= 0) return list.splice(at, 1).length > 0;
     }
+    return false;
   }
 }
 

@@ -82,17 +82,38 @@ test("prefill ends on multiples of 64 from the sequence's start, however fast th
   }
 });
 
-test("a step takes about 200 ms at most once the speed is known, and one piece where a piece takes longer", () => {
+test("a step of prefill alone takes about 2 s once the speed is known, beside decoding 200 ms, and one piece at least", () => {
   const { engine, scheduler, time } = rig({ stepRows: 4096 });
-  engine.onStep = (rows) => time.ms += rows.length * 0.5;
+  engine.onStep = (rows) => time.ms += rows.length * 5;
   scheduler.add(1, request(prompt(4000), { maxTokens: 1 }));
   run(scheduler);
   const rows = engine.steps.map((step) => step.length);
-  expect(rows[0]).toBe(64);
+  expect(rows[0]).toBe(256);
   expect(Math.max(...rows)).toBe(384);
-  const slow = new Pace(200);
-  slow.record({ prefillRows: 64, decodeRows: 0, elapsedMs: 3000 });
-  expect(slow.pieces(0)).toBe(1);
+  const pace = new Pace({ mixedMs: 200, aloneMs: 2000 });
+  expect(pace.pieces(1)).toBe(1);
+  pace.record({ prefillRows: 64, decodeRows: 0, elapsedMs: 64 });
+  pace.record({ prefillRows: 0, decodeRows: 2, elapsedMs: 72 });
+  expect(pace.pieces(2)).toBe(2);
+  pace.record({ prefillRows: 64, decodeRows: 0, elapsedMs: 9000 });
+  expect([pace.pieces(0), pace.pieces(2)]).toEqual([1, 1]);
+});
+
+test("a step runs in slices; cancelling all of its requests gives it up, cancelling one closes that one at its end", () => {
+  const { engine, scheduler } = rig({ parallel: 2 });
+  engine.slices = 3;
+  scheduler.add(1, request(prompt(100, 1), { conversation: "a" }));
+  scheduler.step();
+  expect([scheduler.midStep, engine.budgets]).toEqual([true, [200]]);
+  scheduler.cancel(1);
+  expect(endOf(scheduler.step(), 1)).toMatchObject({ reason: "cancelled" });
+  expect([scheduler.midStep, scheduler.busy, engine.open.size, engine.steps.length]).toEqual([false, false, 0, 0]);
+  scheduler.add(2, request(prompt(30, 2), { conversation: "b" }));
+  scheduler.add(3, request(prompt(30, 3), { conversation: "c" }));
+  scheduler.step();
+  scheduler.cancel(2);
+  expect(tokensOf(run(scheduler), 3)).toEqual(expected(prompt(30, 3), 8));
+  expect(engine.open.size).toBe(1);
 });
 
 test("decoding goes on beside another request's prefill, and prefills take turns", () => {

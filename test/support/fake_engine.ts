@@ -52,15 +52,40 @@ export class FakeEngine implements StepEngine {
   }
 
   closeSequence(sequence: number): void {
+    if (this.#left > 0 && this.#rows.some((row) => row.sequence === sequence)) {
+      throw new Error(`sequence ${sequence} is in the step that is under way`);
+    }
     if (!this.open.delete(sequence)) throw new Error(`sequence ${sequence} is not open`);
   }
 
+  /** Slices that every step takes; tests cancel between them. */
+  slices = 1;
+  #left = 0;
+  #rows: StepRow[] = [];
+  readonly budgets: number[] = [];
+
+  beginStep(rows: StepRow[]): void {
+    if (this.#left > 0) throw new Error("a step is under way");
+    this.#check(rows);
+    this.#rows = rows;
+    this.#left = this.slices;
+  }
+
+  runStep(budgetMs: number): boolean {
+    if (this.#left === 0) throw new Error("no step is under way");
+    this.budgets.push(budgetMs);
+    if (--this.#left > 0) return false;
+    this.step(this.#rows);
+    return true;
+  }
+
+  abandonStep(): void {
+    if (this.#left === 0) throw new Error("no step is under way");
+    this.#left = 0;
+    for (const sequence of new Set(this.#rows.map((row) => row.sequence))) this.open.delete(sequence);
+  }
+
   step(rows: StepRow[]): void {
-    if (rows.length === 0 || rows.length > this.#limits.stepRows) throw new Error(`a step of ${rows.length} rows`);
-    const failure = this.failStep;
-    this.failStep = undefined;
-    if (failure !== undefined) throw failure;
-    this.#checkAdjacent(rows);
     for (const row of rows) {
       const held = this.open.get(row.sequence);
       if (held === undefined || held.length !== row.position) throw new Error(`row at ${row.position} is not due`);
@@ -69,6 +94,14 @@ export class FakeEngine implements StepEngine {
     this.#sampled = rows.filter((row) => row.logits).map((row) => row.sequence);
     this.steps.push(rows);
     this.onStep(rows);
+  }
+
+  #check(rows: StepRow[]): void {
+    if (rows.length === 0 || rows.length > this.#limits.stepRows) throw new Error(`a step of ${rows.length} rows`);
+    const failure = this.failStep;
+    this.failStep = undefined;
+    if (failure !== undefined) throw failure;
+    this.#checkAdjacent(rows);
   }
 
   #checkAdjacent(rows: StepRow[]): void {
