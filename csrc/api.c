@@ -6,6 +6,7 @@
 #include "abi/layout.h"
 #include "base/error.h"
 #include "cpu/dispatch.h"
+#include "cpu/probe.h"
 #include "engine/engine.h"
 #include "surge.h"
 
@@ -86,3 +87,13 @@ int32_t surge_sample_row(surge_engine *engine, uint32_t logits_row, uint32_t ind
              ? null_argument(err)
              : engine_sample(engine, logits_row, index, sampler, ret_sample, err);
 }
+
+int32_t surge_probe_open(uint32_t threads, uint64_t bytes, surge_probe **ret_probe, surge_error *err) {
+  return ret_probe == NULL ? null_argument(err) : probe_open(ret_probe, threads, bytes, err);
+}
+
+double surge_probe_bandwidth(surge_probe *probe) { return probe == NULL ? 0 : probe_bandwidth(probe); }
+
+double surge_probe_int8(surge_probe *probe) { return probe == NULL ? 0 : probe_int8(probe); }
+
+void surge_probe_close(surge_probe *probe) { probe_close(probe); }

@@ -175,19 +175,6 @@ export function measure(library: Library, manifest: Manifest, plan: Plan): Memor
 
 const U64_MAX = 0xffff_ffff_ffff_ffffn;
 
-/** The kernels that this processor and SURGE_ISA select. */
-export function cpuIsa(library: Library): string {
-  const info = new StructArray(layout.surge_cpu_info);
-  const error = newError();
-  check(library.surge_cpu(ptr(info.bytes), ptr(error.bytes)), error, {
-    file: () => undefined,
-    tensor: () => undefined,
-  });
-  return new TextDecoder().decode(
-    new Uint8Array(info.bytes.buffer, layout.surge_cpu_info.fields.name.offset, info.get("name_bytes")),
-  );
-}
-
 export class NativeEngine {
   readonly vocab: number;
   readonly #library: Library;
@@ -201,6 +188,8 @@ export class NativeEngine {
   readonly #number = new Uint32Array(1);
   readonly #rows: StructArray<typeof layout.surge_row>;
   #engine: Pointer | null;
+  /** Sequences of the step that began last. */
+  #moving: number[] = [];
 
   constructor(library: Library, manifest: Manifest, plan: Plan) {
     const { desc, keep } = describe(manifest, plan);
@@ -255,6 +244,7 @@ export class NativeEngine {
     this.#check(
       this.#library.surge_step_begin(this.#engine, ptr(this.#rows.bytes), rows.length, ptr(this.#error.bytes)),
     );
+    this.#moving = [...new Set(rows.map((row) => row.sequence))];
   }
 
   /** Goes on with the step for about `budgetMs`; true when it is done. */
@@ -264,9 +254,10 @@ export class NativeEngine {
     return this.#number[0] === 1;
   }
 
-  /** Gives the step up; its sequences are closed. */
-  abandonStep(): void {
+  /** Gives the step up; its sequences are closed and returned. */
+  abandonStep(): number[] {
     this.#check(this.#library.surge_step_abandon(this.#engine, ptr(this.#error.bytes)));
+    return this.#moving;
   }
 
   /** Work done since the engine was made, by class (csrc/include/surge.h, SURGE_OPS). */

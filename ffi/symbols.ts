@@ -1,7 +1,7 @@
 /** The exported functions of libsurge.so as bun:ffi declarations; csrc/include/surge.h is the contract. */
 import { FFIType } from "bun:ffi";
 
-const { i32, u32, u64, ptr } = FFIType;
+const { i32, u32, u64, f64, ptr } = FFIType;
 const nothing = FFIType.void;
 
 export const SYMBOLS = {
@@ -19,4 +19,8 @@ export const SYMBOLS = {
   surge_cpu: { args: [ptr, ptr], returns: i32 },
   surge_logits: { args: [ptr, u32, ptr, u32, ptr], returns: i32 },
   surge_sample_row: { args: [ptr, u32, u32, ptr, ptr, ptr], returns: i32 },
+  surge_probe_open: { args: [u32, u64, ptr, ptr], returns: i32 },
+  surge_probe_bandwidth: { args: [ptr], returns: f64 },
+  surge_probe_int8: { args: [ptr], returns: f64 },
+  surge_probe_close: { args: [ptr], returns: nothing },
 } as const;

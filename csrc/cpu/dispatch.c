@@ -21,7 +21,7 @@
 #define MATMUL_Q8_neon_i8mm(format, block) matmul_q8_##format##_neon_i8mm,
 #define TABLE(integer, rows, quantise, lanes) \
   {#integer, (rows), {MATMUL_Q8_FORMATS(MATMUL_Q8_##integer)}, quantise_q8_##quantise, dot_f32_##lanes, attention_block_##lanes, \
-   gdn_recur_##lanes, &elementwise_##lanes}
+   gdn_recur_##lanes, &elementwise_##lanes, probe_read_##lanes, probe_int8_##integer}
 
 /* From the plainest to the fastest. */
 static const cpu_kernels TABLES[] = {

@@ -10,6 +10,7 @@
 #include "cpu/kernels/elementwise/elementwise.h"
 #include "cpu/kernels/gdn/gdn.h"
 #include "cpu/kernels/matmul_q8/matmul_q8.h"
+#include "cpu/kernels/probe/probe.h"
 #include "cpu/kernels/quantise_q8/quantise_q8.h"
 #include "surge.h"
 
@@ -33,6 +34,8 @@ typedef struct cpu_kernels {
   attention_block_fn attention_block;
   gdn_recur_fn gdn_recur;
   const elementwise_kernels *elementwise;
+  probe_read_fn probe_read;
+  probe_int8_fn probe_int8;
 } cpu_kernels;
 
 /* The best table this processor runs, or the one SURGE_ISA names. E_ARGUMENT where that name is unknown or not possible here. */

@@ -231,6 +231,7 @@ typedef struct surge_sample {
 } surge_sample;
 
 typedef struct surge_engine surge_engine;
+typedef struct surge_probe surge_probe;
 
 SURGE_API int32_t surge_abi(surge_abi_info *ret_info);
 SURGE_API int32_t surge_engine_measure(const surge_engine_desc *desc, surge_memory *ret_memory, surge_error *err);
@@ -255,5 +256,10 @@ SURGE_API int32_t surge_cpu(surge_cpu_info *ret_info, surge_error *err);
 SURGE_API int32_t surge_logits(surge_engine *engine, uint32_t logits_row, float *ret_logits, uint32_t count, surge_error *err);
 SURGE_API int32_t surge_sample_row(surge_engine *engine, uint32_t logits_row, uint32_t sequence, const surge_sampler_desc *sampler,
                                    surge_sample *ret_sample, surge_error *err);
+/* This machine's limits, for reports: bytes read per second and 8-bit multiply-adds per second, all threads at once. */
+SURGE_API int32_t surge_probe_open(uint32_t threads, uint64_t bytes, surge_probe **ret_probe, surge_error *err);
+SURGE_API double surge_probe_bandwidth(surge_probe *probe);
+SURGE_API double surge_probe_int8(surge_probe *probe);
+SURGE_API void surge_probe_close(surge_probe *probe);
 
 #endif

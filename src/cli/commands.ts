@@ -1,4 +1,5 @@
 /** All commands, in the order help lists them. */
+import { bench } from "./bench.ts";
 import { chat } from "./chat.ts";
 import type { Command } from "./command.ts";
 import { info } from "./info.ts";
@@ -7,4 +8,4 @@ import { run } from "./run.ts";
 import { tokenize } from "./tokenize.ts";
 import { version } from "./version.ts";
 
-export const COMMANDS: readonly Command[] = [chat, run, logits, tokenize, info, version];
+export const COMMANDS: readonly Command[] = [chat, run, logits, tokenize, bench, info, version];

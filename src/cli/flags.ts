@@ -50,6 +50,7 @@ export const PLAN_FLAGS: Flag[] = [
     max: 512,
     help: "threads (default: physical cores)",
   },
+  { name: "precision", kind: "choice", of: ["fast", "exact"], help: "8-bit activations, or float32 throughout" },
   { name: "kv", kind: "choice", of: ["f16", "f32"], help: "precision of keys and values" },
 ];
 

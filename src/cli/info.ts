@@ -2,6 +2,7 @@
 import { arch, cpus, release } from "node:os";
 import { EXIT } from "../base/errors.ts";
 import { formatBytes } from "../base/units.ts";
+import { startEngine } from "../engine/client.ts";
 import type { Manifest } from "../model/manifest.ts";
 import { readMachine } from "../plan/machine.ts";
 import { VERSION } from "../base/version.ts";
@@ -10,7 +11,17 @@ import { MODEL_FLAG } from "./flags.ts";
 import { manifestOf } from "./session.ts";
 import { writeOut } from "./stdio.ts";
 
-function machineFacts() {
+/** The library is asked in a child, as always; without it there is no engine either, so its failure is the command's. */
+async function cpuIsa(): Promise<string> {
+  const client = startEngine();
+  try {
+    return (await client.machine()).isa;
+  } finally {
+    await client.close();
+  }
+}
+
+async function machineFacts() {
   const machine = readMachine();
   return {
     version: VERSION,
@@ -20,6 +31,7 @@ function machineFacts() {
     cores: machine.cores,
     memory_bytes: machine.memoryBytes,
     available_bytes: machine.availableBytes,
+    isa: await cpuIsa(),
     devices: ["cpu"],
   };
 }
@@ -73,7 +85,7 @@ export const info: Command = {
   flags: [MODEL_FLAG, { name: "json", kind: "switch", help: "as JSON" }],
   async run(args) {
     const word = modelAndRest(args).model;
-    const machine = machineFacts();
+    const machine = await machineFacts();
     const model = word === undefined ? undefined : modelFacts(manifestOf(word));
     if (args.toggle("json")) await writeOut(`${JSON.stringify({ machine, ...(model && { model }) }, null, 2)}\n`);
     else await writeOut(lines(machine) + (model === undefined ? "" : `\n${lines(model)}`));

@@ -28,7 +28,7 @@ function readIds(given: string, vocab: number): number[] {
 
 export const logits: Command = {
   name: "logits",
-  summary: "write raw logits of token ids to a file (float32, exact precision)",
+  summary: "write raw logits of token ids to a file (float32; exact unless told otherwise)",
   usage: "MODEL --tokens 1,2,3|FILE -o OUT.f32 [--all]",
   most: 1,
   flags: [

@@ -14,9 +14,27 @@ import type { FinishReason, GenerateRequest, GenerateStats } from "../sched/requ
 import { ChildProcess, type Death } from "./child_process.ts";
 import { deathError } from "./death.ts";
 import { Generation } from "./generation.ts";
-import type { ChildMessage, LogitsRequest, MemoryUse, ParentMessage, StepEvent } from "./protocol.ts";
+import type {
+  BenchRequest,
+  BenchRun,
+  ChildMessage,
+  LogitsRequest,
+  MachineRates,
+  MemoryUse,
+  ParentMessage,
+  StepEvent,
+} from "./protocol.ts";
 
-export type { FinishReason, GenerateRequest, GenerateStats, LogitsRequest, MemoryUse };
+export type {
+  BenchRequest,
+  BenchRun,
+  FinishReason,
+  GenerateRequest,
+  GenerateStats,
+  LogitsRequest,
+  MachineRates,
+  MemoryUse,
+};
 export type { Generation } from "./generation.ts";
 
 /** The hidden command under which the program is an engine child; the fixed second word of the child's command line. */
@@ -46,7 +64,8 @@ function ownCommand(): string[] {
   return [process.execPath, join(import.meta.dir, "..", "main.ts"), ENGINE_CHILD_COMMAND];
 }
 
-type Reply = Extract<ChildMessage, { type: "opened" | "logits_done" }>;
+type Reply = Extract<ChildMessage, { type: "opened" | "logits_done" | "bench_done" | "machine" }>;
+type Ask = Extract<ParentMessage, { type: "open" | "logits" | "bench" | "machine" }>;
 
 interface Call {
   resolve: (reply: Reply) => void;
@@ -97,19 +116,35 @@ export class EngineClient {
     request: LogitsRequest,
     options: { signal?: AbortSignal } = {},
   ): Promise<{ rows: number; vocab: number }> {
-    const id = this.#nextId++;
-    const cancel = () => this.#tell({ type: "cancel", id });
-    if (options.signal?.aborted) throw new SurgeError("interrupted", "Computing logits was cancelled.");
-    options.signal?.addEventListener("abort", cancel);
+    const reply = await this.#cancellable({ type: "logits", id: this.#nextId++, request }, options.signal);
+    if (reply.type !== "logits_done") throw new SurgeError("internal", `The engine answered ${reply.type} to logits.`);
+    return { rows: reply.rows, vocab: reply.vocab };
+  }
+
+  async #cancellable(message: Ask, signal: AbortSignal | undefined): Promise<Reply> {
+    const cancel = () => this.#tell({ type: "cancel", id: message.id });
+    if (signal?.aborted) throw new SurgeError("interrupted", "It was cancelled before it began.");
+    signal?.addEventListener("abort", cancel);
     try {
-      const reply = await this.#call({ type: "logits", id, request });
-      if (reply.type !== "logits_done") {
-        throw new SurgeError("internal", `The engine answered ${reply.type} to logits.`);
-      }
-      return { rows: reply.rows, vocab: reply.vocab };
+      return await this.#call(message);
     } finally {
-      options.signal?.removeEventListener("abort", cancel);
+      signal?.removeEventListener("abort", cancel);
     }
+  }
+
+  /** Measures the open model. The signal ends it early with an "interrupted" error. */
+  async bench(request: BenchRequest, options: { signal?: AbortSignal } = {}): Promise<BenchRun[]> {
+    const reply = await this.#cancellable({ type: "bench", id: this.#nextId++, request }, options.signal);
+    if (reply.type !== "bench_done") throw new SurgeError("internal", `The engine answered ${reply.type} to bench.`);
+    return reply.runs;
+  }
+
+  /** The kernels in use and, where asked, the machine's rates. Needs no model; starts the child where none runs. */
+  async machine(measure?: { threads: number; bytes: number }): Promise<{ isa: string; rates?: MachineRates }> {
+    this.#child ??= this.#spawn();
+    const reply = await this.#call({ type: "machine", id: this.#nextId++, ...(measure && { measure }) });
+    if (reply.type !== "machine") throw new SurgeError("internal", `The engine answered ${reply.type} to machine.`);
+    return { isa: reply.isa, ...(reply.rates && { rates: reply.rates }) };
   }
 
   /** Gives up the sequence kept for a conversation. */
@@ -138,7 +173,7 @@ export class EngineClient {
   }
 
   #call(
-    message: Extract<ParentMessage, { type: "open" | "logits" }>,
+    message: Ask,
     onProgress?: OpenOptions["onProgress"],
   ): Promise<Reply> {
     return new Promise((resolve, reject) => {

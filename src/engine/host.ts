@@ -8,6 +8,7 @@ import { join } from "node:path";
 import libraryPath from "../../build/libsurge.so" with { type: "file" };
 import { measure, NativeEngine } from "../../ffi/engine.ts";
 import { type Library, loadLibrary, memoryFile } from "../../ffi/load.ts";
+import { cpuIsa, NativeProbe } from "../../ffi/probe.ts";
 import { dieWithParent } from "../../ffi/process.ts";
 import { EXIT, messageOf, SurgeError } from "../base/errors.ts";
 import { isEmbedded, statFile } from "../model/file_reader.ts";
@@ -44,6 +45,14 @@ class NativeBackend implements Backend {
   /** Loaded with the first model, so that a library that does not load is an answer to `open`. */
   get #library(): Library {
     return this.#loaded ??= loadLibrary(libraryPath);
+  }
+
+  isa(): string {
+    return cpuIsa(this.#library);
+  }
+
+  probe(options: { threads: number; bytes: number }): NativeProbe {
+    return new NativeProbe(this.#library, options);
   }
 
   locate(manifest: Manifest): Manifest {

@@ -7,22 +7,24 @@ import { messageOf, SurgeError } from "../base/errors.ts";
 import { PIECE_TOKENS } from "../sched/pace.ts";
 import type { StepRow } from "../sched/scheduler.ts";
 import type { Engine } from "./backend.ts";
-import type { LogitsRequest } from "./protocol.ts";
+import type { Job } from "./job.ts";
+import type { ChildMessage, LogitsRequest } from "./protocol.ts";
 
-export class LogitsJob {
+export class LogitsJob implements Job {
+  readonly cancelled = "Computing logits was cancelled.";
   readonly id: number;
-  readonly sequence: number;
+  readonly sequences: readonly number[];
   readonly #engine: Engine;
   readonly #request: LogitsRequest;
   readonly #row: Float32Array;
   readonly #fd: number;
   #done = 0;
   #rows: StepRow[] = [];
-  rows = 0;
+  #written = 0;
 
   constructor(engine: Engine, { id, sequence, request }: { id: number; sequence: number; request: LogitsRequest }) {
     this.id = id;
-    this.sequence = sequence;
+    this.sequences = [sequence];
     this.#engine = engine;
     this.#request = request;
     this.#row = new Float32Array(engine.vocab);
@@ -51,12 +53,16 @@ export class LogitsJob {
     return last;
   }
 
+  done(): ChildMessage {
+    return { type: "logits_done", id: this.id, rows: this.#written, vocab: this.#engine.vocab };
+  }
+
   #begin(): void {
     const { ids, all } = this.#request;
     const tokens = ids.slice(this.#done, this.#done + PIECE_TOKENS);
     const rows = tokens.map((token, i) => {
       const position = this.#done + i;
-      return { sequence: this.sequence, position, token, logits: all || position === ids.length - 1 };
+      return { sequence: this.sequences[0]!, position, token, logits: all || position === ids.length - 1 };
     });
     this.#engine.beginStep(rows);
     this.#rows = rows;
@@ -70,7 +76,7 @@ export class LogitsJob {
     } catch (thrown) {
       throw new SurgeError("missing", `${this.#request.path} cannot be written: ${messageOf(thrown)}.`);
     }
-    this.rows++;
+    this.#written++;
   }
 
   /** Ends it early. What is not a regular file (a pipe, a terminal) is left alone. */

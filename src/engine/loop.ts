@@ -7,8 +7,11 @@
 import { type Clock, monotonicClock } from "../base/clock.ts";
 import { messageOf, SurgeError } from "../base/errors.ts";
 import { accountMemory, checkMemory } from "../plan/memory.ts";
+import type { Plan } from "../plan/schema.ts";
 import { checkLimits, checkPrompt, Scheduler, STEP_TARGET_MS } from "../sched/scheduler.ts";
-import type { Backend, Engine } from "./backend.ts";
+import type { Backend, Engine, Probe } from "./backend.ts";
+import { BenchJob, checkBench } from "./bench.ts";
+import type { Job } from "./job.ts";
 import { LogitsJob } from "./logits.ts";
 import type { ChildMessage, ParentMessage } from "./protocol.ts";
 import { warmFiles } from "./warm.ts";
@@ -21,7 +24,7 @@ export interface LoopOptions {
 interface Work {
   engine: Engine;
   scheduler: Scheduler;
-  context: number;
+  plan: Plan;
 }
 
 type Message<T extends ParentMessage["type"]> = Extract<ParentMessage, { type: T }>;
@@ -30,7 +33,8 @@ export class EngineLoop {
   readonly #backend: Backend;
   readonly #send: (message: ChildMessage) => void;
   readonly #clock: Clock;
-  readonly #jobs: LogitsJob[] = [];
+  readonly #jobs: Job[] = [];
+  #probe: { probe: Probe; threads: number; bytes: number } | undefined;
   #work: Work | undefined;
   #turning = false;
   #opening = false;
@@ -47,6 +51,8 @@ export class EngineLoop {
       if (message.type === "open") await this.#open(message);
       else if (message.type === "generate") this.#generate(message);
       else if (message.type === "logits") this.#startLogits(message);
+      else if (message.type === "bench") this.#startBench(message);
+      else if (message.type === "machine") this.#machine(message);
       else if (message.type === "cancel") this.#cancel(message.id);
       else this.#work?.scheduler.forget(message.conversation);
     } catch (thrown) {
@@ -84,7 +90,7 @@ export class EngineLoop {
         this.#send({ type: "loading", id, doneBytes, totalBytes });
       await warmFiles(manifest.files, { onProgress, clock: this.#clock });
     }
-    this.#work = { engine, scheduler: new Scheduler(engine, limits, this.#clock), context: plan.context };
+    this.#work = { engine, scheduler: new Scheduler(engine, limits, this.#clock), plan };
     this.#send({ type: "opened", id, memory, warning });
   }
 
@@ -102,8 +108,8 @@ export class EngineLoop {
   }
 
   #startLogits({ id, request }: Message<"logits">): void {
-    const { engine, scheduler, context } = this.#opened();
-    checkPrompt(request.ids, { context, vocab: engine.vocab });
+    const { engine, scheduler, plan } = this.#opened();
+    checkPrompt(request.ids, { context: plan.context, vocab: engine.vocab });
     const sequence = scheduler.borrowSequence();
     if (sequence === undefined) {
       throw new SurgeError("unavailable", "Every sequence is at work; ask for logits again later.");
@@ -116,25 +122,61 @@ export class EngineLoop {
     }
   }
 
+  #startBench({ id, request }: Message<"bench">): void {
+    const { engine, scheduler, plan } = this.#opened();
+    checkBench(request, plan);
+    const sequences: number[] = [];
+    while (sequences.length < request.batch) {
+      const sequence = scheduler.borrowSequence();
+      if (sequence === undefined) break;
+      sequences.push(sequence);
+    }
+    if (sequences.length < request.batch) {
+      for (const sequence of sequences) scheduler.closeSequence(sequence);
+      throw new SurgeError("unavailable", "The engine is at work; measure when it rests.");
+    }
+    const probe = this.#probeFor({ threads: request.threads, bytes: request.probeBytes });
+    this.#jobs.push(
+      new BenchJob(engine, { id, sequences, request, probe, stepRows: plan.stepRows, clock: this.#clock }),
+    );
+  }
+
+  #probeFor({ threads, bytes }: { threads: number; bytes: number }): Probe {
+    if (this.#probe?.threads !== threads || this.#probe.bytes !== bytes) {
+      this.#probe?.probe.close();
+      this.#probe = undefined;
+      this.#probe = { probe: this.#backend.probe({ threads, bytes }), threads, bytes };
+    }
+    return this.#probe.probe;
+  }
+
+  #machine({ id, measure }: Message<"machine">): void {
+    const isa = this.#backend.isa();
+    if (measure === undefined) return this.#send({ type: "machine", id, isa });
+    const probe = this.#probeFor(measure);
+    this.#send({ type: "machine", id, isa, rates: { bytesPerSecond: probe.bandwidth(), int8PerSecond: probe.int8() } });
+  }
+
   #cancel(id: number): void {
     this.#work?.scheduler.cancel(id);
     const job = this.#jobs.find((one) => one.id === id);
     if (job === undefined) return;
     this.#giveUpJob(job);
-    this.#send(failure(id, new SurgeError("interrupted", "Computing logits was cancelled.")));
+    this.#send(failure(id, new SurgeError("interrupted", job.cancelled)));
   }
 
-  #endJob(job: LogitsJob): void {
+  #endJob(job: Job): void {
     this.#jobs.splice(this.#jobs.indexOf(job), 1);
-    this.#work?.scheduler.closeSequence(job.sequence);
+    for (const sequence of job.sequences) this.#work?.scheduler.closeSequence(sequence);
   }
 
-  #giveUpJob(job: LogitsJob): void {
-    if (job.midStep) {
-      this.#jobs.splice(this.#jobs.indexOf(job), 1);
-      this.#work?.engine.abandonStep();
-      this.#work?.scheduler.lostSequence();
-    } else this.#endJob(job);
+  #giveUpJob(job: Job): void {
+    const lost = job.midStep ? this.#work!.engine.abandonStep() : [];
+    this.#work?.scheduler.lostSequences(lost.length);
+    this.#jobs.splice(this.#jobs.indexOf(job), 1);
+    for (const sequence of job.sequences) {
+      if (!lost.includes(sequence)) this.#work?.scheduler.closeSequence(sequence);
+    }
     job.abandon();
   }
 
@@ -150,20 +192,20 @@ export class EngineLoop {
   }
 
   #turn(): void {
-    const { engine, scheduler } = this.#opened();
+    const { scheduler } = this.#opened();
     const job = this.#jobs[0];
     if (job?.midStep !== true) {
       const events = scheduler.step();
       if (events.length > 0) this.#send({ type: "step", events });
     }
-    if (job !== undefined && !scheduler.midStep) this.#advance(job, engine.vocab);
+    if (job !== undefined && !scheduler.midStep) this.#advance(job);
   }
 
-  #advance(job: LogitsJob, vocab: number): void {
+  #advance(job: Job): void {
     try {
       if (!job.advance(STEP_TARGET_MS)) return;
       this.#endJob(job);
-      this.#send({ type: "logits_done", id: job.id, rows: job.rows, vocab });
+      this.#send(job.done());
     } catch (thrown) {
       this.#giveUpJob(job);
       this.#send(failure(job.id, thrown));

@@ -27,10 +27,40 @@ export interface EngineCounters {
   ops: Array<{ name: string; ns: number; bytes: number; macs: number }>;
 }
 
+/** One measurement of an open model: `repeats` runs of `tokens` rows after `depth` tokens in each of `batch` sequences. */
+export interface BenchRequest {
+  phase: "prefill" | "decode";
+  depth: number;
+  batch: number;
+  tokens: number;
+  repeats: number;
+  /** For the bandwidth that is read before each run. */
+  threads: number;
+  probeBytes: number;
+}
+
+/** One run: wall time of each step, and what the steps read and multiplied. */
+export interface BenchRun {
+  stepMs: number[];
+  bytes: number;
+  macs: number;
+  ops: EngineCounters["ops"];
+  /** Measured just before. */
+  machine: MachineRates;
+}
+
+export interface MachineRates {
+  bytesPerSecond: number;
+  int8PerSecond: number;
+}
+
 export type ParentMessage =
   | { type: "open"; id: number; manifest: Manifest; plan: Plan; memoryLimitBytes: number }
   | { type: "generate"; id: number; request: GenerateRequest }
   | { type: "logits"; id: number; request: LogitsRequest }
+  | { type: "bench"; id: number; request: BenchRequest }
+  /** Kernels in use; with `threads`, also the machine's rates over a buffer of `bytes`. */
+  | { type: "machine"; id: number; measure?: { threads: number; bytes: number } }
   | { type: "cancel"; id: number }
   | { type: "forget"; conversation: string };
 
@@ -39,5 +69,7 @@ export type ChildMessage =
   | { type: "loading"; id: number; doneBytes: number; totalBytes: number }
   | { type: "step"; events: StepEvent[] }
   | { type: "logits_done"; id: number; rows: number; vocab: number }
+  | { type: "bench_done"; id: number; runs: BenchRun[] }
+  | { type: "machine"; id: number; isa: string; rates?: MachineRates }
   /** A request that is not a generation failed (those fail by a step event). */
   | { type: "failed"; id: number; kind: ErrorKind; message: string };

@@ -15,6 +15,7 @@ export interface PlanFlags {
   threads?: number;
   context?: number;
   kv?: Plan["kv"];
+  precision?: Plan["precision"];
   parallel?: number;
 }
 
@@ -40,14 +41,14 @@ function defaultContext(
   return Math.min(model.context, fits);
 }
 
-function plan(fields: Omit<Plan, "schema" | "devices" | "precision">): Plan {
-  const parsed = Plan.safeParse({ schema: "surge.plan/1", devices: ["cpu"], precision: "exact", ...fields });
+function plan(fields: Omit<Plan, "schema" | "devices">): Plan {
+  const parsed = Plan.safeParse({ schema: "surge.plan/1", devices: ["cpu"], ...fields });
   if (parsed.success) return parsed.data;
   const issue = parsed.error.issues[0]!;
   throw new SurgeError("usage", `The value of ${issue.path.join(".")} is not possible: ${issue.message}.`);
 }
 
-/** For conversations: F16 keys and values, a context that the machine can afford. A context beyond the model's is refused. */
+/** For conversations: 8-bit activations, F16 keys and values, a context that the machine can afford. A context beyond the model's is refused. */
 export function chatPlan(model: PlannedModel, { flags, machine }: { flags: PlanFlags; machine: Machine }): Plan {
   const kv = flags.kv ?? "f16";
   const parallel = flags.parallel ?? 1;
@@ -55,12 +56,23 @@ export function chatPlan(model: PlannedModel, { flags, machine }: { flags: PlanF
   if (context > model.context) {
     throw new SurgeError("usage", `A context of ${context} tokens was asked for and the model's is ${model.context}.`);
   }
-  return plan({ kv, parallel, context, threads: flags.threads ?? machine.cores, stepRows: STEP_ROWS + parallel - 1 });
+  const precision = flags.precision ?? "fast";
+  return plan({
+    precision,
+    kv,
+    parallel,
+    context,
+    threads: flags.threads ?? machine.cores,
+    stepRows: STEP_ROWS + parallel - 1,
+  });
 }
 
-/** For `tokens` given ids whose logits are compared with other engines': F32 keys and values unless told otherwise. */
+/** For `tokens` given ids whose logits are compared with other engines': exact, F32 keys and values, unless told otherwise. */
 export function logitsPlan(model: PlannedModel, options: { flags: PlanFlags; machine: Machine; tokens: number }): Plan {
   const { flags, machine, tokens } = options;
   const context = flags.context ?? Math.max(1, Math.min(tokens, model.context));
-  return chatPlan(model, { flags: { ...flags, kv: flags.kv ?? "f32", context, parallel: 1 }, machine });
+  return chatPlan(model, {
+    flags: { ...flags, precision: flags.precision ?? "exact", kv: flags.kv ?? "f32", context, parallel: 1 },
+    machine,
+  });
 }

@@ -34,8 +34,8 @@ export interface StepEngine {
   beginStep(rows: StepRow[]): void;
   /** Goes on for about `budgetMs`; true when the step is done. Its sequences must not be closed before. */
   runStep(budgetMs: number): boolean;
-  /** Gives the step up and closes its sequences. */
-  abandonStep(): void;
+  /** Gives the step up and closes its sequences; returns them. */
+  abandonStep(): number[];
   /** The next token after the n-th row of the last step that asked for logits. */
   sample(logitsRow: number, sequence: number, options: SamplerOptions & { answerFrom: number; draw: number }): number;
 }
@@ -120,9 +120,9 @@ export class Scheduler {
     this.#close(sequence);
   }
 
-  /** A borrowed sequence that an abandoned step took with it. */
-  lostSequence(): void {
-    this.#openSequences--;
+  /** Borrowed sequences that an abandoned step took with it. */
+  lostSequences(count: number): void {
+    this.#openSequences -= count;
   }
 
   /** One slice of a step for as many requests as fit. */

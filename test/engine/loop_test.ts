@@ -18,7 +18,10 @@ const OPEN = { type: "open", id: 1, manifest, plan, memoryLimitBytes: 2 ** 40 } 
 
 function rig() {
   const engines: FakeEngine[] = [];
+  const probe = { bandwidth: () => 10e9, int8: () => 100e9, close: () => {} };
   const backend: Backend = {
+    isa: () => "paper",
+    probe: () => probe,
     locate: (given) => given,
     measure: () => MEMORY,
     open() {
@@ -135,4 +138,44 @@ test("logits that are cancelled or fail leave neither file nor sequence", async 
   expect(existsSync(path)).toBe(false);
   expect(engines[0]!.open.size).toBe(0);
   rmSync(folder, { recursive: true });
+});
+
+test("the machine is named and measured on request, without a model", async () => {
+  const { loop, sent } = rig();
+  await loop.receive({ type: "machine", id: 7 });
+  expect(sent.at(-1)).toEqual({ type: "machine", id: 7, isa: "paper" });
+  await loop.receive({ type: "machine", id: 8, measure: { threads: 2, bytes: 2 ** 20 } });
+  expect(sent.at(-1)).toEqual({
+    type: "machine",
+    id: 8,
+    isa: "paper",
+    rates: { bytesPerSecond: 10e9, int8PerSecond: 100e9 },
+  });
+});
+
+test("a measurement runs decode steps in every sequence, gives back what it borrowed, and can be cancelled in a slice", async () => {
+  const { loop, engines, until } = rig();
+  await loop.receive(OPEN);
+  const request = {
+    phase: "decode",
+    depth: 70,
+    batch: 2,
+    tokens: 3,
+    repeats: 2,
+    threads: 1,
+    probeBytes: 2 ** 20,
+  } as const;
+  await loop.receive({ type: "bench", id: 2, request });
+  const done = await until((message) => message.type === "bench_done");
+  expect(done).toMatchObject({ id: 2, runs: [{ macs: 0 }, { bytes: 300 }] });
+  expect((done as Extract<ChildMessage, { type: "bench_done" }>).runs[0]!.stepMs).toHaveLength(3);
+  expect(engines[0]!.open.size).toBe(0);
+  engines[0]!.slices = 2;
+  await loop.receive({ type: "bench", id: 3, request: { ...request, phase: "prefill", batch: 1, tokens: 100 } });
+  await new Promise((resolve) => setImmediate(resolve));
+  await loop.receive({ type: "cancel", id: 3 });
+  expect(await until((message) => message.type === "failed")).toMatchObject({ id: 3, kind: "interrupted" });
+  expect(engines[0]!.open.size).toBe(0);
+  await loop.receive({ type: "bench", id: 4, request: { ...request, depth: 10_000 } });
+  expect(await until((message) => message.type === "failed" && message.id === 4)).toMatchObject({ kind: "usage" });
 });

@@ -28,7 +28,7 @@ test("a conversation gets F16 keys and values, every core, and the context the m
   expect(chatPlan(MODEL, { flags: {}, machine: machine(32 * GIB) })).toEqual({
     schema: "surge.plan/1",
     devices: ["cpu"],
-    precision: "exact",
+    precision: "fast",
     kv: "f16",
     threads: 6,
     context: 32768,

@@ -79,10 +79,20 @@ export class FakeEngine implements StepEngine {
     return true;
   }
 
-  abandonStep(): void {
+  abandonStep(): number[] {
     if (this.#left === 0) throw new Error("no step is under way");
     this.#left = 0;
-    for (const sequence of new Set(this.#rows.map((row) => row.sequence))) this.open.delete(sequence);
+    const sequences = [...new Set(this.#rows.map((row) => row.sequence))];
+    for (const sequence of sequences) this.open.delete(sequence);
+    return sequences;
+  }
+
+  counters() {
+    return {
+      steps: this.steps.length,
+      rows: 0,
+      ops: [{ name: "head", ns: 0, bytes: this.steps.length * 100, macs: 0 }],
+    };
   }
 
   step(rows: StepRow[]): void {

@@ -135,6 +135,8 @@ static void wake_sleepers(pool *p) {
   }
 }
 
+uint32_t pool_threads(const pool *p) { return p->count; }
+
 void pool_sync(pool *p) {
   const uint32_t seen = atomic_load_explicit(&p->phase, memory_order_relaxed);
   if (atomic_fetch_add_explicit(&p->arrived, 1, memory_order_acq_rel) + 1 == p->count) {

@@ -17,6 +17,7 @@ int32_t pool_open(pool **ret_pool, uint32_t threads, surge_error *err);
 void pool_close(pool *p);
 /* Every worker runs the task once; returns when all are done. */
 void pool_run(pool *p, pool_task task, void *context);
+uint32_t pool_threads(const pool *p);
 /* Called by every worker of a running task: returns when all have called it. Items are handed out anew afterwards. */
 void pool_sync(pool *p);
 /* The next `grain` (or fewer) of `total` items of this phase: [*ret_begin, *ret_end). False when none are left. */

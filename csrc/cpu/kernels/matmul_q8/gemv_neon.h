@@ -1,0 +1,237 @@
+/*
+ * gemv_neon.h – eight weight rows times one activation row, and what the arm64 variants share of a tile's multiplication.
+ *
+ * Decode is bound by memory, and the tile's detour through the cache costs more than it saves when a tile is used once. Rows are
+ * multiplied as they lie in the file, along the columns; the eight sums of a block are then brought into two vectors, so that floats are
+ * as in the tile. Needs the dot product instructions.
+ */
+#ifndef CPU_KERNELS_MATMUL_Q8_GEMV_NEON_H
+#define CPU_KERNELS_MATMUL_Q8_GEMV_NEON_H
+
+#include <string.h>
+
+#include "cpu/kernels/matmul_q8/unpack_neon.h"
+
+/* Of eight rows: integer sums, or results. */
+typedef struct sums8 {
+  int32x4_t low, high;
+} sums8;
+
+typedef struct floats8 {
+  float32x4_t low, high;
+} floats8;
+
+/* A chunk of one activation row, and where the next tile's weights begin. */
+typedef struct gemv_x {
+  const int8_t *codes;
+  const float *scales;
+  const int16_t *sums;
+  const uint8_t *next;
+} gemv_x;
+
+/*
+ * The next tile's share of a block is fetched while this tile's is multiplied, a few lines with each row so that the processor's queue of
+ * misses never fills: eight streams are too many for its own prefetcher. A tile's rows follow each other, so its share is one run of bytes.
+ */
+NEON_INLINE void prefetch_share(const uint8_t *next, size_t at, size_t bytes, uint32_t row) {
+  const size_t lines = (8 * bytes + 63) / 64;
+#pragma GCC unroll 4
+  for (size_t line = lines * row / 8; line < lines * (row + 1) / 8; line++) {
+    __builtin_prefetch(next + 8 * at + line * 64, 0, 3);
+  }
+}
+
+/* y + (d * scale) * sum, none fused. */
+NEON_INLINE float32x4_t add_scaled(float32x4_t y, float32x4_t d, float scale, int32x4_t sum) {
+  return vaddq_f32(y, vmulq_f32(vmulq_f32(d, vdupq_n_f32(scale)), vcvtq_f32_s32(sum)));
+}
+
+NEON_INLINE float32x4_t subtract_scaled(float32x4_t y, float32x4_t d, float scale, int32x4_t sum) {
+  return vsubq_f32(y, vmulq_f32(vmulq_f32(d, vdupq_n_f32(scale)), vcvtq_f32_s32(sum)));
+}
+
+/* Σ min * Σ x of Q4_K and Q5_K: sums of 32 activations fit 16 bits. */
+NEON_INLINE sums8 weigh_minima(const tile *t, const int16_t *x_sums) {
+  const int16x8_t sums = vpaddq_s16(vld1q_s16(x_sums), vld1q_s16(x_sums + 8));
+  sums8 s = {vdupq_n_s32(0), vdupq_n_s32(0)};
+#define SUB(sub) \
+  s.low = vmlal_laneq_s16(s.low, vld1_s16(t->minima[sub]), sums, sub); \
+  s.high = vmlal_laneq_s16(s.high, vld1_s16(t->minima[sub] + 4), sums, sub);
+  SUB(0) SUB(1) SUB(2) SUB(3) SUB(4) SUB(5) SUB(6) SUB(7)
+#undef SUB
+  return s;
+}
+
+/* A super-block's integer sums under its float scales. x_sums: NULL where the format has no minima. */
+NEON_INLINE floats8 add_super_block(const tile *t, floats8 y, sums8 sum, float scale, const int16_t *x_sums) {
+  y.low = add_scaled(y.low, vld1q_f32(t->d[0]), scale, sum.low);
+  y.high = add_scaled(y.high, vld1q_f32(t->d[0] + 4), scale, sum.high);
+  if (x_sums != NULL) {
+    const sums8 minimum = weigh_minima(t, x_sums);
+    y.low = subtract_scaled(y.low, vld1q_f32(t->dmin), scale, minimum.low);
+    y.high = subtract_scaled(y.high, vld1q_f32(t->dmin + 4), scale, minimum.high);
+  }
+  return y;
+}
+
+NEON_INLINE floats8 load_floats(const float *p) { return (floats8){vld1q_f32(p), vld1q_f32(p + 4)}; }
+NEON_INLINE void store_floats(float *p, floats8 v) {
+  vst1q_f32(p, v.low);
+  vst1q_f32(p + 4, v.high);
+}
+
+/* Word i of a half of the result: the sum of the four words of v[i]. */
+NEON_INLINE sums8 sum_rows(const int32x4_t v[8]) {
+  return (sums8){vpaddq_s32(vpaddq_s32(v[0], v[1]), vpaddq_s32(v[2], v[3])), vpaddq_s32(vpaddq_s32(v[4], v[5]), vpaddq_s32(v[6], v[7]))};
+}
+
+/* ---- a scale per 32 ---- */
+
+/* 32 codes of one row at p times 32 activations. */
+typedef int32x4_t (*gemv_dot)(const uint8_t *p, int8x16_t x0, int8x16_t x1);
+
+NEON_INLINE int32x4_t dot32(int8x16_t w0, int8x16_t w1, int8x16_t x0, int8x16_t x1) {
+  return vdotq_s32(vdotq_s32(vdupq_n_s32(0), w0, x0), w1, x1);
+}
+
+NEON_INLINE int32x4_t dot_Q8_0(const uint8_t *p, int8x16_t x0, int8x16_t x1) {
+  return dot32(as_signed(vld1q_u8(p)), as_signed(vld1q_u8(p + 16)), x0, x1);
+}
+
+/* Nibbles as they are, 8 too high. */
+NEON_INLINE int32x4_t dot_Q4_0(const uint8_t *p, int8x16_t x0, int8x16_t x1) {
+  const uint8x16_t v = vld1q_u8(p);
+  return dot32(as_signed(low_nibbles(v)), as_signed(high_nibbles(v)), x0, x1);
+}
+
+NEON_INLINE int32x4_t dot_table(const int8_t *table, const uint8_t *p, int8x16_t x0, int8x16_t x1) {
+  const int8x16_t codes = vld1q_s8(table);
+  const uint8x16_t v = vld1q_u8(p);
+  return dot32(vqtbl1q_s8(codes, low_nibbles(v)), vqtbl1q_s8(codes, high_nibbles(v)), x0, x1);
+}
+
+NEON_INLINE int32x4_t dot_IQ4(const uint8_t *p, int8x16_t x0, int8x16_t x1) { return dot_table(TABLE_IQ4_NL, p, x0, x1); }
+NEON_INLINE int32x4_t dot_MXFP4(const uint8_t *p, int8x16_t x0, int8x16_t x1) { return dot_table(TABLE_E2M1_DOUBLED, p, x0, x1); }
+
+/* Sums of block b, whose codes begin at `at` of each row and stand `zero` too high. */
+NEON_INLINE sums8 gemv_block(const uint8_t *const *rows, size_t at, size_t share, size_t share_bytes, gemv_dot dot, int zero, const gemv_x *x,
+                             uint32_t b) {
+  const int8x16_t x0 = vld1q_s8(x->codes + 32 * b);
+  const int8x16_t x1 = vld1q_s8(x->codes + 32 * b + 16);
+  int32x4_t v[8];
+#pragma GCC unroll 8
+  for (uint32_t i = 0; i < 8; i++) {
+    prefetch_share(x->next, share, share_bytes, i);
+    v[i] = dot(rows[i] + at, x0, x1);
+  }
+  sums8 sum = sum_rows(v);
+  if (zero != 0) {
+    const int32x4_t high = vdupq_n_s32(zero * (x->sums[2 * b] + x->sums[2 * b + 1]));
+    sum = (sums8){vsubq_s32(sum.low, high), vsubq_s32(sum.high, high)};
+  }
+  return sum;
+}
+
+NEON_INLINE floats8 gemv_blocks(const uint8_t *const *rows, uint32_t first, uint32_t blocks, const gemv_x *x, floats8 y, size_t scale_bytes,
+                                size_t code_bytes, gemv_dot dot, gather_fn gather, int zero) {
+  for (uint32_t b = 0; b < blocks; b++) {
+    const size_t at = (size_t)(first / 32 + b) * (scale_bytes + code_bytes);
+    const sums8 sum = gemv_block(rows, at + scale_bytes, at, scale_bytes + code_bytes, dot, zero, x, b);
+    y.low = add_scaled(y.low, gather(rows, at), x->scales[b], sum.low);
+    y.high = add_scaled(y.high, gather(rows + 4, at), x->scales[b], sum.high);
+  }
+  return y;
+}
+
+NEON_INLINE floats8 gemv_Q8_0(const uint8_t *const *rows, uint32_t first, uint32_t blocks, const gemv_x *x, floats8 y) {
+  return gemv_blocks(rows, first, blocks, x, y, 2, 32, dot_Q8_0, gather_f16, 0);
+}
+NEON_INLINE floats8 gemv_Q4_0(const uint8_t *const *rows, uint32_t first, uint32_t blocks, const gemv_x *x, floats8 y) {
+  return gemv_blocks(rows, first, blocks, x, y, 2, 16, dot_Q4_0, gather_f16, 8);
+}
+NEON_INLINE floats8 gemv_IQ4_NL(const uint8_t *const *rows, uint32_t first, uint32_t blocks, const gemv_x *x, floats8 y) {
+  return gemv_blocks(rows, first, blocks, x, y, 2, 16, dot_IQ4, gather_f16, 0);
+}
+NEON_INLINE floats8 gemv_MXFP4(const uint8_t *const *rows, uint32_t first, uint32_t blocks, const gemv_x *x, floats8 y) {
+  return gemv_blocks(rows, first, blocks, x, y, 1, 16, dot_MXFP4, gather_e8m0, 0);
+}
+
+NEON_INLINE floats8 gemv_IQ4_XS(const uint8_t *const *rows, uint32_t first, uint32_t blocks, const gemv_x *x, floats8 y) {
+  const size_t at = (size_t)(first / 256) * 136;
+  tile t; /* its scales alone */
+  unpack_iq4_xs_scales(rows, at, &t);
+  for (uint32_t b = 0; b < blocks; b++) {
+    const sums8 sum = gemv_block(rows, at + 8 + 16 * b, at + 17 * b, 17, dot_IQ4, 0, x, b);
+    y.low = add_scaled(y.low, vld1q_f32(t.d[b]), x->scales[b], sum.low);
+    y.high = add_scaled(y.high, vld1q_f32(t.d[b] + 4), x->scales[b], sum.high);
+  }
+  return y;
+}
+
+/* ---- blocks of 256 ---- */
+
+/*
+ * A unit of a row's block is what one load of low bits gives: the low nibbles under one integer scale, the high nibbles under another.
+ * `low` and `high` are the activations of each.
+ */
+typedef struct unit_dots {
+  int32x4_t low, high;
+} unit_dots;
+
+typedef unit_dots (*gemv_unit)(const uint8_t *block, uint32_t unit, const int8_t *low, const int8_t *high);
+
+NEON_INLINE int32x4_t dot_codes(uint8x16_t w0, uint8x16_t w1, const int8_t *x) {
+  return dot32(as_signed(w0), as_signed(w1), vld1q_s8(x), vld1q_s8(x + 16));
+}
+
+NEON_INLINE unit_dots unit_Q4_K(const uint8_t *block, uint32_t unit, const int8_t *low, const int8_t *high) {
+  const uint8x16_t v0 = vld1q_u8(block + 16 + 32 * unit);
+  const uint8x16_t v1 = vld1q_u8(block + 32 + 32 * unit);
+  return (unit_dots){dot_codes(low_nibbles(v0), low_nibbles(v1), low), dot_codes(high_nibbles(v0), high_nibbles(v1), high)};
+}
+
+NEON_INLINE unit_dots unit_Q5_K(const uint8_t *block, uint32_t unit, const int8_t *low, const int8_t *high) {
+  const uint8x16_t bits0 = vld1q_u8(block + 16);
+  const uint8x16_t bits1 = vld1q_u8(block + 32);
+  const uint8x16_t v0 = vld1q_u8(block + 48 + 32 * unit);
+  const uint8x16_t v1 = vld1q_u8(block + 64 + 32 * unit);
+  return (unit_dots){
+      dot_codes(vorrq_u8(low_nibbles(v0), fifth_bit(bits0, 2 * unit)), vorrq_u8(low_nibbles(v1), fifth_bit(bits1, 2 * unit)), low),
+      dot_codes(vorrq_u8(high_nibbles(v0), fifth_bit(bits0, 2 * unit + 1)), vorrq_u8(high_nibbles(v1), fifth_bit(bits1, 2 * unit + 1)), high)};
+}
+
+/* Units are (half, part, side), sixteen bytes each; codes stand 32 too high. */
+NEON_INLINE unit_dots unit_Q6_K(const uint8_t *block, uint32_t unit, const int8_t *low, const int8_t *high) {
+  const int32x4_t zero = vdupq_n_s32(0);
+  const uint8x16_t bits = vld1q_u8(block + 128 + 32 * (unit / 4) + 16 * (unit % 2));
+  const uint8x16_t shifted = unit / 2 % 2 == 0 ? bits : vshrq_n_u8(bits, 2);
+  const uint8x16_t v = vld1q_u8(block + 16 * unit);
+  return (unit_dots){vdotq_s32(zero, as_signed(six_low(v, shifted)), vld1q_s8(low)),
+                     vdotq_s32(zero, as_signed(six_high(v, shifted)), vld1q_s8(high))};
+}
+
+/*
+ * One unit of all rows onto their sums. Scales t->scales[low] and [high]; a scale stands for `per_scale` columns. Of `unit_count` units
+ * this one prefetches its share.
+ */
+NEON_INLINE void weigh_unit(const uint8_t *const *rows, size_t at, size_t block_bytes, gemv_unit dots, uint32_t unit, uint32_t unit_count,
+                            const tile *t, uint32_t low, uint32_t high, uint32_t per_scale, const gemv_x *x, int32x4_t sum[8]) {
+  const int32x4_t scales[4] = {vld1q_s32(t->scales[low]), vld1q_s32(t->scales[low] + 4), vld1q_s32(t->scales[high]),
+                               vld1q_s32(t->scales[high] + 4)};
+#define ROW(i) \
+  do { \
+    prefetch_share(x->next, at, block_bytes, (i) % unit_count == unit % 8 ? (i) : 8); \
+    const unit_dots d = dots(rows[i] + at, unit, x->codes + low * per_scale, x->codes + high * per_scale); \
+    sum[i] = vmlaq_laneq_s32(sum[i], d.low, scales[(i) / 4], (i) % 4); \
+    sum[i] = vmlaq_laneq_s32(sum[i], d.high, scales[2 + (i) / 4], (i) % 4); \
+  } while (0)
+  ROW(0);
+  ROW(1);
+  ROW(2);
+  ROW(3);
+  ROW(4);
+  ROW(5);
+  ROW(6);
+  ROW(7);
+#undef ROW
+}
