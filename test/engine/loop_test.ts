@@ -24,8 +24,8 @@ function rig() {
     probe: () => probe,
     locate: (given) => given,
     measure: () => MEMORY,
-    open() {
-      engines.push(new FakeEngine({ sequences: plan.parallel, stepRows: plan.stepRows, vocab }));
+    open(_manifest, { parallel, stepRows }) {
+      engines.push(new FakeEngine({ sequences: parallel, stepRows, vocab }));
       return engines.at(-1)!;
     },
   };
@@ -155,7 +155,7 @@ test("the machine is named and measured on request, without a model", async () =
 
 test("a measurement runs decode steps in every sequence, gives back what it borrowed, and can be cancelled in a slice", async () => {
   const { loop, engines, until } = rig();
-  await loop.receive(OPEN);
+  await loop.receive({ ...OPEN, plan: { ...plan, parallel: 2 } });
   const request = {
     phase: "decode",
     depth: 70,

@@ -16,7 +16,10 @@
 #include "base/error.h"
 #include "base/fault.h"
 
-/* About 20 µs: longer than the gap between two operators of one layer, short enough to give the core back on a busy machine. */
+/*
+ * Tens of microseconds: longer than the gap between two phases, short enough to give the core back on a busy machine. With more threads
+ * than cores somebody always waits for a core that a spinning one holds, so nobody spins.
+ */
 enum { SPINS = 4000 };
 
 typedef struct worker {
@@ -32,6 +35,7 @@ struct pool {
   void *context;
   worker *workers;
   uint32_t count, started;
+  int spins;
   _Atomic uint32_t generation, pending;
   _Atomic uint32_t arrived, phase, sleepers; /* of pool_sync */
   _Atomic uint32_t next; /* item of this phase */
@@ -47,7 +51,7 @@ static void pause_briefly(void) {
 }
 
 static void wait_for_work(pool *p, uint32_t seen) {
-  for (int i = 0; i < SPINS; i++) {
+  for (int i = 0; i < p->spins; i++) {
     if (atomic_load_explicit(&p->generation, memory_order_acquire) != seen) {
       return;
     }
@@ -90,7 +94,7 @@ static void announce(pool *p) {
 }
 
 static void wait_for_workers(pool *p) {
-  for (int i = 0; i < SPINS; i++) {
+  for (int i = 0; i < p->spins; i++) {
     if (atomic_load_explicit(&p->pending, memory_order_acquire) == 0) {
       return;
     }
@@ -146,7 +150,7 @@ void pool_sync(pool *p) {
     wake_sleepers(p);
     return;
   }
-  for (int i = 0; i < SPINS; i++) {
+  for (int i = 0; i < p->spins; i++) {
     if (atomic_load_explicit(&p->phase, memory_order_acquire) != seen) {
       return;
     }
@@ -188,6 +192,11 @@ static int32_t start_worker(pool *p, uint32_t index, surge_error *err) {
   return SURGE_OK;
 }
 
+static int cores_allowed(void) {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
 int32_t pool_open(pool **ret_pool, uint32_t threads, surge_error *err) {
   pool *p = fault_now() ? NULL : calloc(1, sizeof *p);
   worker *workers = fault_now() ? NULL : calloc(threads, sizeof *workers);
@@ -196,7 +205,7 @@ int32_t pool_open(pool **ret_pool, uint32_t threads, surge_error *err) {
     free(p);
     return error_set(err, SURGE_E_MEMORY, "no memory for %u threads", threads);
   }
-  *p = (pool){.workers = workers, .count = threads, .started = 1};
+  *p = (pool){.workers = workers, .count = threads, .started = 1, .spins = (int)threads <= cores_allowed() ? SPINS : 0};
   pthread_mutex_init(&p->lock, NULL);
   pthread_cond_init(&p->work, NULL);
   pthread_cond_init(&p->done, NULL);

@@ -193,7 +193,7 @@ INLINE void multiply(const q8_multiply *m, unpack_fn unpack, multiply_fn multipl
     return;
   }
   tile t;
-  const tile_part part = {&t.codes[0][0], &t.scales[0][0], &t.minima[0][0], &t.d[0][0], t.dmin, ROWS};
+  const tile_part part = {&t.codes[0][0], &t.scales[0][0], &t.minima[0][0], &t.d[0][0], t.dmin, ROWS, 0};
   memset(m->ret, 0, (size_t)m->count * ROWS * sizeof(float));
   for (uint32_t first = 0; first < m->cols; first += Q8_CHUNK) {
     const uint32_t elements = m->cols - first < Q8_CHUNK ? m->cols - first : Q8_CHUNK;

@@ -48,6 +48,20 @@ GEMV_INLINE __m256i broadcast32(const void *p) {
   return _mm256_set1_epi32(word);
 }
 
+/*
+ * Both add to the words of `sum`: four products of unsigned codes and activations, which stay below 2^15 in pairs; or these pairs times
+ * the 16-bit words of `scale`. One or two instructions where the processor has them, two or three otherwise.
+ */
+#if defined(__AVX512VNNI__) && defined(__AVX512VL__)
+GEMV_INLINE __m256i add_dot(__m256i sum, __m256i codes, __m256i x) { return _mm256_dpbusd_epi32(sum, codes, x); }
+GEMV_INLINE __m256i add_words(__m256i sum, __m256i words, __m256i scale) { return _mm256_dpwssd_epi32(sum, words, scale); }
+#else
+GEMV_INLINE __m256i add_words(__m256i sum, __m256i words, __m256i scale) { return _mm256_add_epi32(sum, _mm256_madd_epi16(words, scale)); }
+GEMV_INLINE __m256i add_dot(__m256i sum, __m256i codes, __m256i x) {
+  return add_words(sum, _mm256_maddubs_epi16(codes, x), _mm256_set1_epi16(1));
+}
+#endif
+
 /* ---- a scale per 32 ---- */
 
 /* 16 bytes as 32 nibbles: the low ones, then the high ones. */
@@ -56,12 +70,8 @@ GEMV_INLINE __m256i spread_nibbles(const uint8_t *p) {
   return low_nibbles(_mm256_srlv_epi32(both, _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4)));
 }
 
-GEMV_INLINE __m256i dot_signed(__m256i w, __m256i x) {
-  const __m256i product = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
-  return _mm256_madd_epi16(product, _mm256_set1_epi16(1));
-}
-
-GEMV_INLINE __m256i dot_unsigned(__m256i w, __m256i x) { return _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), _mm256_set1_epi16(1)); }
+GEMV_INLINE __m256i dot_unsigned(__m256i w, __m256i x) { return add_dot(_mm256_setzero_si256(), w, x); }
+GEMV_INLINE __m256i dot_signed(__m256i w, __m256i x) { return dot_unsigned(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w)); }
 
 /* Codes of one row's block at p. `zero` is what unsigned codes stand too high by. */
 typedef __m256i (*gemv_dot)(const uint8_t *p, __m256i x);
@@ -162,19 +172,19 @@ typedef struct gemv_tables {
  */
 GEMV_INLINE void tables_are_written(const gemv_tables *t) { __asm__ volatile("" : : "r"(t) : "memory"); }
 
-GEMV_INLINE tile_part gemv_part(gemv_tables *t) { return (tile_part){NULL, &t->scales[0][0], &t->minima[0][0], t->d, t->dmin, 8}; }
+GEMV_INLINE tile_part gemv_part(gemv_tables *t) { return (tile_part){NULL, &t->scales[0][0], &t->minima[0][0], t->d, t->dmin, 8, 0}; }
 
 GEMV_INLINE __m256i weigh_minima(const gemv_tables *t, const gemv_x *x) {
   __m256i minimum = _mm256_setzero_si256();
 #pragma GCC unroll 8
   for (int g = 0; g < GROUPS / 2; g++) {
-    minimum = _mm256_add_epi32(minimum, _mm256_madd_epi16(load256(t->minima[g]), broadcast32(x->sums + 2 * g)));
+    minimum = add_words(minimum, load256(t->minima[g]), broadcast32(x->sums + 2 * g));
   }
   return minimum;
 }
 
-GEMV_INLINE __m256i weigh(__m256i codes, const int8_t *x, __m256i scale) {
-  return _mm256_madd_epi16(_mm256_maddubs_epi16(codes, load256(x)), scale);
+GEMV_INLINE __m256i add_weighed(__m256i sum, __m256i codes, const int8_t *x, __m256i scale) {
+  return add_words(sum, _mm256_maddubs_epi16(codes, load256(x)), scale);
 }
 
 GEMV_INLINE __m256i row_Q4_K(const uint8_t *block, const gemv_tables *t, int row, const gemv_x *x) {
@@ -182,8 +192,8 @@ GEMV_INLINE __m256i row_Q4_K(const uint8_t *block, const gemv_tables *t, int row
 #pragma GCC unroll 4
   for (int run = 0; run < 4; run++) {
     const __m256i v = load256(block + 16 + 32 * run);
-    sum = _mm256_add_epi32(sum, weigh(low_nibbles(v), x->codes + 64 * run, broadcast32(&t->scales[2 * run][row])));
-    sum = _mm256_add_epi32(sum, weigh(high_nibbles(v), x->codes + 64 * run + 32, broadcast32(&t->scales[2 * run + 1][row])));
+    sum = add_weighed(sum, low_nibbles(v), x->codes + 64 * run, broadcast32(&t->scales[2 * run][row]));
+    sum = add_weighed(sum, high_nibbles(v), x->codes + 64 * run + 32, broadcast32(&t->scales[2 * run + 1][row]));
   }
   return sum;
 }
@@ -199,8 +209,8 @@ GEMV_INLINE __m256i row_Q5_K(const uint8_t *block, const gemv_tables *t, int row
     const __m256i second = run < 2 ? _mm256_slli_epi16(high, 3 - 2 * run) : _mm256_srli_epi16(high, 2 * run - 3);
     const __m256i low5 = _mm256_or_si256(low_nibbles(v), _mm256_and_si256(first, sixteen));
     const __m256i high5 = _mm256_or_si256(high_nibbles(v), _mm256_and_si256(second, sixteen));
-    sum = _mm256_add_epi32(sum, weigh(low5, x->codes + 64 * run, broadcast32(&t->scales[2 * run][row])));
-    sum = _mm256_add_epi32(sum, weigh(high5, x->codes + 64 * run + 32, broadcast32(&t->scales[2 * run + 1][row])));
+    sum = add_weighed(sum, low5, x->codes + 64 * run, broadcast32(&t->scales[2 * run][row]));
+    sum = add_weighed(sum, high5, x->codes + 64 * run + 32, broadcast32(&t->scales[2 * run + 1][row]));
   }
   return sum;
 }
@@ -223,7 +233,7 @@ GEMV_INLINE __m256i row_Q6_K(const uint8_t *block, const gemv_tables *t, int row
 #pragma GCC unroll 2
   for (int half = 0; half < 2; half++) {
     const __m256i high = load256(block + 128 + 32 * half);
-    const __m256i eight = _mm256_permute4x64_epi64(scales, half == 0 ? 0x44 : 0xee);
+    const __m256i eight = half == 0 ? _mm256_permute4x64_epi64(scales, 0x44) : _mm256_permute4x64_epi64(scales, 0xee);
 #pragma GCC unroll 2
     for (int part = 0; part < 2; part++) {
       const __m256i v = load256(block + 64 * half + 32 * part);
@@ -231,8 +241,8 @@ GEMV_INLINE __m256i row_Q6_K(const uint8_t *block, const gemv_tables *t, int row
       const __m256i low6 = _mm256_or_si256(low_nibbles(v), _mm256_and_si256(_mm256_slli_epi16(bits, 4), upper));
       const __m256i high6 = _mm256_or_si256(high_nibbles(v), _mm256_and_si256(bits, upper));
       const int8_t *codes = x->codes + 128 * half + 32 * part;
-      sum = _mm256_add_epi32(sum, weigh(low6, codes, spread_pair(eight, part)));
-      sum = _mm256_add_epi32(sum, weigh(high6, codes + 64, spread_pair(eight, part + 2)));
+      sum = add_weighed(sum, low6, codes, spread_pair(eight, part));
+      sum = add_weighed(sum, high6, codes + 64, spread_pair(eight, part + 2));
     }
   }
   return sum;

@@ -30,14 +30,14 @@ typedef struct gemv_x {
 } gemv_x;
 
 /*
- * The next tile's share of a block is fetched while this tile's is multiplied, a few lines with each row so that the processor's queue of
- * misses never fills: eight streams are too many for its own prefetcher. A tile's rows follow each other, so its share is one run of bytes.
+ * The next tile's share of a block is fetched while this tile's is multiplied, at most a line with each row so that the processor's queue of
+ * misses never fills: eight streams are too many for its own prefetcher. A tile's rows follow each other, so its share is one run of bytes,
+ * and each of a block's units fetches an equal part of it.
  */
-NEON_INLINE void prefetch_share(const uint8_t *next, size_t at, size_t bytes, uint32_t row) {
-  const size_t lines = (8 * bytes + 63) / 64;
-#pragma GCC unroll 4
-  for (size_t line = lines * row / 8; line < lines * (row + 1) / 8; line++) {
-    __builtin_prefetch(next + 8 * at + line * 64, 0, 3);
+NEON_INLINE void prefetch_line(const uint8_t *next, size_t at, size_t bytes, uint32_t units, uint32_t unit, uint32_t row) {
+  const size_t lines = ((8 * bytes + 63) / 64 + units - 1) / units;
+  if (row < lines) {
+    __builtin_prefetch(next + 8 * at + (lines * unit + row) * 64, 0, 3);
   }
 }
 
@@ -121,7 +121,7 @@ NEON_INLINE sums8 gemv_block(const uint8_t *const *rows, size_t at, size_t share
   int32x4_t v[8];
 #pragma GCC unroll 8
   for (uint32_t i = 0; i < 8; i++) {
-    prefetch_share(x->next, share, share_bytes, i);
+    prefetch_line(x->next, share, share_bytes, 1, 0, i);
     v[i] = dot(rows[i] + at, x0, x1);
   }
   sums8 sum = sum_rows(v);
@@ -210,18 +210,22 @@ NEON_INLINE unit_dots unit_Q6_K(const uint8_t *block, uint32_t unit, const int8_
                      vdotq_s32(zero, as_signed(six_high(v, shifted)), vld1q_s8(high))};
 }
 
-/*
- * One unit of all rows onto their sums. Scales t->scales[low] and [high]; a scale stands for `per_scale` columns. Of `unit_count` units
- * this one prefetches its share.
- */
-NEON_INLINE void weigh_unit(const uint8_t *const *rows, size_t at, size_t block_bytes, gemv_unit dots, uint32_t unit, uint32_t unit_count,
-                            const tile *t, uint32_t low, uint32_t high, uint32_t per_scale, const gemv_x *x, int32x4_t sum[8]) {
+/* Where a format's units are: bytes of its block, how many units, columns under one integer scale, what its codes stand too high by. */
+typedef struct gemv_format {
+  size_t block_bytes;
+  uint32_t units, per_scale;
+  int zero;
+} gemv_format;
+
+/* One unit of all rows onto their sums, under t->scales[low] and [high]. */
+NEON_INLINE void weigh_unit(const uint8_t *const *rows, size_t at, gemv_format f, gemv_unit dots, uint32_t unit, const tile *t, uint32_t low,
+                            uint32_t high, const gemv_x *x, int32x4_t sum[8]) {
   const int32x4_t scales[4] = {vld1q_s32(t->scales[low]), vld1q_s32(t->scales[low] + 4), vld1q_s32(t->scales[high]),
                                vld1q_s32(t->scales[high] + 4)};
 #define ROW(i) \
   do { \
-    prefetch_share(x->next, at, block_bytes, (i) % unit_count == unit % 8 ? (i) : 8); \
-    const unit_dots d = dots(rows[i] + at, unit, x->codes + low * per_scale, x->codes + high * per_scale); \
+    prefetch_line(x->next, at, f.block_bytes, f.units, unit, (i)); \
+    const unit_dots d = dots(rows[i] + at, unit, x->codes + low * f.per_scale, x->codes + high * f.per_scale); \
     sum[i] = vmlaq_laneq_s32(sum[i], d.low, scales[(i) / 4], (i) % 4); \
     sum[i] = vmlaq_laneq_s32(sum[i], d.high, scales[2 + (i) / 4], (i) % 4); \
   } while (0)
@@ -235,3 +239,122 @@ NEON_INLINE void weigh_unit(const uint8_t *const *rows, size_t at, size_t block_
   ROW(7);
 #undef ROW
 }
+
+/* Σ scale * Σ x of Q6_K. */
+NEON_INLINE sums8 weigh_x_sums(const tile *t, const int16_t *x_sums) {
+  sums8 s = {vdupq_n_s32(0), vdupq_n_s32(0)};
+#pragma GCC unroll 4
+  for (int g = 0; g < GROUPS; g += 4) {
+    const int32x4_t sums = vmovl_s16(vld1_s16(x_sums + g));
+#define GROUP(i) \
+  s.low = vmlaq_laneq_s32(s.low, vld1q_s32(t->scales[g + (i)]), sums, i); \
+  s.high = vmlaq_laneq_s32(s.high, vld1q_s32(t->scales[g + (i)] + 4), sums, i);
+    GROUP(0) GROUP(1) GROUP(2) GROUP(3)
+#undef GROUP
+  }
+  return s;
+}
+
+NEON_INLINE sums8 gemv_units(const uint8_t *const *rows, size_t at, gemv_format f, gemv_unit dots, const tile *t, const gemv_x *x) {
+  int32x4_t v[8];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; i++) {
+    v[i] = vdupq_n_s32(0);
+  }
+#pragma GCC unroll 8
+  for (uint32_t unit = 0; unit < f.units; unit++) {
+    const uint32_t low = f.per_scale == 32 ? 2 * unit : unit / 4 * 8 + unit % 4;
+    weigh_unit(rows, at, f, dots, unit, t, low, low + (f.per_scale == 32 ? 1 : 4), x, v);
+  }
+  sums8 sum = sum_rows(v);
+  if (f.zero != 0) {
+    const sums8 high = weigh_x_sums(t, x->sums);
+    sum = (sums8){vmlsq_n_s32(sum.low, high.low, f.zero), vmlsq_n_s32(sum.high, high.high, f.zero)};
+  }
+  return sum;
+}
+
+NEON_INLINE floats8 gemv_Q4_K(const uint8_t *const *rows, uint32_t first, uint32_t blocks, const gemv_x *x, floats8 y) {
+  const size_t at = (size_t)(first / 256) * 144;
+  tile t; /* all but its codes */
+  (void)blocks;
+  unpack_k_scales(rows, at, &t);
+  return add_super_block(&t, y, gemv_units(rows, at, (gemv_format){144, 4, 32, 0}, unit_Q4_K, &t, x), x->scales[0], x->sums);
+}
+
+NEON_INLINE floats8 gemv_Q5_K(const uint8_t *const *rows, uint32_t first, uint32_t blocks, const gemv_x *x, floats8 y) {
+  const size_t at = (size_t)(first / 256) * 176;
+  tile t;
+  (void)blocks;
+  unpack_k_scales(rows, at, &t);
+  return add_super_block(&t, y, gemv_units(rows, at, (gemv_format){176, 4, 32, 0}, unit_Q5_K, &t, x), x->scales[0], x->sums);
+}
+
+NEON_INLINE floats8 gemv_Q6_K(const uint8_t *const *rows, uint32_t first, uint32_t blocks, const gemv_x *x, floats8 y) {
+  const size_t at = (size_t)(first / 256) * 210;
+  tile t;
+  (void)blocks;
+  unpack_q6_scales(rows, at, &t);
+  return add_super_block(&t, y, gemv_units(rows, at, (gemv_format){210, 8, 16, 32}, unit_Q6_K, &t, x), x->scales[0], NULL);
+}
+
+typedef floats8 (*gemv_fn)(const uint8_t *const *rows, uint32_t first, uint32_t blocks, const gemv_x *x, floats8 y);
+
+/* Eight rows times activation row `token`. */
+NEON_INLINE floats8 gemv(const q8_multiply *m, uint32_t token, gemv_fn fn, uint32_t x_block) {
+  floats8 y = {vdupq_n_f32(0), vdupq_n_f32(0)};
+  for (uint32_t first = 0; first < m->cols; first += Q8_CHUNK) {
+    const uint32_t elements = m->cols - first < Q8_CHUNK ? m->cols - first : Q8_CHUNK;
+    const gemv_x x = {m->x->codes + token * m->x->code_stride + first, m->x->scales + token * m->x->scale_stride + first / x_block,
+                      m->x->sums + token * m->x->sum_stride + first / Q8_SUM, m->rows[0] + m->ahead};
+    y = fn(m->rows, first, elements / 32, &x, y);
+  }
+  return y;
+}
+
+/* ---- tiles ---- */
+
+typedef void (*unpack_fn)(const uint8_t *const *rows, uint32_t first, uint32_t blocks, arrange_fn arrange, tile *t);
+typedef void (*multiply_fn)(const tile *t, const q8_multiply *m, uint32_t first, uint32_t blocks);
+
+/* Below this many activation rows each goes through the weights by itself: the second time they come from the cache. */
+enum { GEMV_COUNT = 2 };
+
+/* `block_bytes` of `block` columns are what the file holds. */
+NEON_INLINE void multiply_rows(const q8_multiply *m, unpack_fn unpack, arrange_fn arrange, multiply_fn multiply_tile, gemv_fn fn,
+                               size_t block_bytes, uint32_t block, uint32_t x_block) {
+  if (m->count <= GEMV_COUNT) {
+    for (uint32_t i = 0; i < m->count; i++) {
+      store_floats(m->ret + (size_t)i * TILE_ROWS, gemv(m, m->tokens[i], fn, x_block));
+    }
+    return;
+  }
+  tile t;
+  memset(m->ret, 0, (size_t)m->count * TILE_ROWS * sizeof(float));
+  for (uint32_t first = 0; first < m->cols; first += Q8_CHUNK) {
+    const uint32_t elements = m->cols - first < Q8_CHUNK ? m->cols - first : Q8_CHUNK;
+    const uint8_t *next = m->rows[0] + m->ahead + TILE_ROWS * (first / block * block_bytes);
+    for (size_t line = 0; line < TILE_ROWS * (elements / block * block_bytes); line += 64) {
+      __builtin_prefetch(next + line, 0, 3);
+    }
+    unpack(m->rows, first, elements / 32, arrange, &t);
+    multiply_tile(&t, m, first, elements / 32);
+  }
+}
+
+/* All formats of a variant that defines arrange(), multiply_blocks(), multiply_k() and multiply_q6(). */
+#define VARIANT(format, isa, multiply_tile, block_bytes, block, x_block) \
+  void matmul_q8_##format##_##isa(const q8_multiply *m) { \
+    multiply_rows(m, unpack_##format, arrange, multiply_tile, gemv_##format, (block_bytes), (block), (x_block)); \
+  }
+#define VARIANTS(isa) \
+  VARIANT(Q8_0, isa, multiply_blocks, 34, 32, 32) \
+  VARIANT(Q4_0, isa, multiply_blocks, 18, 32, 32) \
+  VARIANT(IQ4_NL, isa, multiply_blocks, 18, 32, 32) \
+  VARIANT(MXFP4, isa, multiply_blocks, 17, 32, 32) \
+  VARIANT(IQ4_XS, isa, multiply_blocks, 136, 256, 32) \
+  VARIANT(Q4_K, isa, multiply_k, 144, 256, 256) \
+  VARIANT(Q5_K, isa, multiply_k, 176, 256, 256) \
+  VARIANT(Q6_K, isa, multiply_q6, 210, 256, 256)
+
+#endif

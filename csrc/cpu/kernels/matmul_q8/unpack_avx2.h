@@ -18,16 +18,17 @@ enum { QUADS = Q8_CHUNK / 4, GROUPS = Q8_CHUNK / Q8_SUM };
 
 /* Eight rows' part of a tile of `rows` rows; every array is [index][rows]. */
 typedef struct tile_part {
-  uint8_t *codes;            /* signed where a format has a scale per 32, else from 0 to 63 */
+  uint8_t *codes;            /* signed where a format has a scale per 32, else from 0 to 63; then less `zero` */
   int32_t *scales, *minima;  /* pairs of int16: (scale, scale) per sub-block; (min, min) per 32, or (scale, scale of the next) in Q6_K */
   float *d, *dmin;           /* d: per 32, or one */
   size_t rows;
+  uint8_t zero;              /* taken from every code, modulo 256 */
 } tile_part;
 
 static inline __m256i load256(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
 static inline __m128i load128(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
 static inline void store_quad(const tile_part *t, uint32_t quad, __m256i codes) {
-  _mm256_storeu_si256((__m256i *)(t->codes + quad * t->rows * 4), codes);
+  _mm256_storeu_si256((__m256i *)(t->codes + quad * t->rows * 4), _mm256_sub_epi8(codes, _mm256_set1_epi8((char)t->zero)));
 }
 static inline void store_words(int32_t *to, __m256i words) { _mm256_storeu_si256((__m256i *)to, words); }
 
