@@ -7,6 +7,9 @@
 #if defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+#ifndef HWCAP2_I8MM /* kernel headers before 5.10 */
+#define HWCAP2_I8MM (1 << 13)
+#endif
 #endif
 
 #include "base/error.h"
@@ -19,8 +22,9 @@
 #define MATMUL_Q8_avx512vnni(format, block) matmul_q8_##format##_avx512vnni,
 #define MATMUL_Q8_neon_dotprod(format, block) matmul_q8_##format##_neon_dotprod,
 #define MATMUL_Q8_neon_i8mm(format, block) matmul_q8_##format##_neon_i8mm,
-#define TABLE(integer, rows, quantise, lanes) \
-  {#integer, (rows), {MATMUL_Q8_FORMATS(MATMUL_Q8_##integer)}, quantise_q8_##quantise, dot_f32_##lanes, attention_block_##lanes, \
+#define TABLE(integer, rows, quantise, lanes) NAMED_TABLE(#integer, integer, rows, quantise, lanes)
+#define NAMED_TABLE(name, integer, rows, quantise, lanes) \
+  {(name), (rows), {MATMUL_Q8_FORMATS(MATMUL_Q8_##integer)}, quantise_q8_##quantise, dot_f32_##lanes, attention_block_##lanes, \
    gdn_recur_##lanes, &elementwise_##lanes, probe_read_##lanes, probe_int8_##integer}
 
 /* From the plainest to the fastest. */
@@ -28,6 +32,11 @@ static const cpu_kernels TABLES[] = {
     TABLE(ref, 4, ref, ref),
 #if defined(__x86_64__)
     TABLE(avx2, 8, avx2, avx2),
+#endif
+#if defined(__aarch64__)
+    NAMED_TABLE("neon", ref, 4, neon, neon), /* without dot products the compiler does as well */
+    TABLE(neon_dotprod, 8, neon, neon),
+    TABLE(neon_i8mm, 8, neon, neon),
 #endif
 };
 
@@ -37,6 +46,18 @@ static int runs_here(const char *name) {
 #if defined(__x86_64__)
   if (strcmp(name, "avx2") == 0) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  }
+#endif
+#if defined(__aarch64__)
+  const int has_dotprod = (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+  if (strcmp(name, "neon_dotprod") == 0) {
+    return has_dotprod;
+  }
+  if (strcmp(name, "neon_i8mm") == 0) { /* its kernels use dot products too */
+    return has_dotprod && (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0;
+  }
+  if (strcmp(name, "neon") == 0) { /* part of the architecture */
+    return 1;
   }
 #endif
   return strcmp(name, "ref") == 0;

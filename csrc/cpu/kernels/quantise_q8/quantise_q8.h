@@ -15,5 +15,6 @@ typedef void (*quantise_q8_fn)(const float *x, uint32_t n, uint32_t block, int8_
 
 void quantise_q8_ref(const float *x, uint32_t n, uint32_t block, int8_t *ret_codes, float *ret_scales, int16_t *ret_sums);
 void quantise_q8_avx2(const float *x, uint32_t n, uint32_t block, int8_t *ret_codes, float *ret_scales, int16_t *ret_sums);
+void quantise_q8_neon(const float *x, uint32_t n, uint32_t block, int8_t *ret_codes, float *ret_scales, int16_t *ret_sums);
 
 #endif
