@@ -156,7 +156,7 @@ static const abi_field SURGE_SAMPLER_DESC[] = {
     FIELD(surge_sampler_desc, "u32", answer_from),
     FIELD(surge_sampler_desc, "u32", top_logprobs),
     FIELD(surge_sampler_desc, "u32", bias_count),
-    FIELD(surge_sampler_desc, "u32", reserved),
+    FIELD(surge_sampler_desc, "u32", want_logprob),
     FIELD(surge_sampler_desc, "u64", biases),
     FIELD(surge_sampler_desc, "u64", seed),
     FIELD(surge_sampler_desc, "u64", draw),

@@ -83,7 +83,6 @@ static int32_t build(surge_engine *e, const surge_engine_desc *desc, arena *memo
   model_reserve(&e->model, &e->plan, memory);
   sampler_reserve(&e->sampler, vocab, memory);
   e->rows = arena_take(memory, e->plan.step_rows * sizeof(surge_row), _Alignof(surge_row));
-  e->sample_logits = arena_take(memory, vocab * sizeof(float), 64);
   e->row = arena_take(memory, widest_row(desc) * sizeof(float), 64);
   ret_memory->scratch = since(memory, &mark);
   ret_memory->mapped = e->weights.mapped_bytes;

@@ -33,7 +33,6 @@ struct surge_engine {
   sequence *sequences;
   model_span *spans;
   sampler_scratch sampler;
-  float *sample_logits; /* [vocab] */
   float *row; /* [widest matrix], for diagnosis */
   uint32_t logits_rows; /* of the last step */
   surge_row *rows; /* [step_rows] of the step that is under way */

@@ -158,14 +158,17 @@ static int32_t blame_weights(surge_engine *e, surge_error *err) {
   return error_at(err, SURGE_E_DATA, -1, tensor, "holds a value that is not finite (NaN or infinite)");
 }
 
-static int32_t find_logits(surge_engine *e, uint32_t logits_row, const float **ret_logits, surge_error *err) {
-  const uint32_t vocab = e->model.desc.vocab;
+static int32_t find_logits(const surge_engine *e, uint32_t logits_row, const float **ret_logits, surge_error *err) {
   if (logits_row >= e->logits_rows) {
     return error_set(err, SURGE_E_ARGUMENT, "logits row %u of %u", logits_row, e->logits_rows);
   }
-  *ret_logits = e->model.scratch.logits + (size_t)logits_row * vocab;
-  for (uint32_t i = 0; i < vocab; i++) {
-    if (!isfinite((*ret_logits)[i])) {
+  *ret_logits = e->model.scratch.logits + (size_t)logits_row * e->model.desc.vocab;
+  return SURGE_OK;
+}
+
+static int32_t check_finite(surge_engine *e, const float *logits, surge_error *err) {
+  for (uint32_t i = 0; i < e->model.desc.vocab; i++) {
+    if (!isfinite(logits[i])) {
       return blame_weights(e, err);
     }
   }
@@ -177,7 +180,10 @@ int32_t engine_logits(surge_engine *e, uint32_t logits_row, float *ret_logits, u
   if (count != e->model.desc.vocab) {
     return error_set(err, SURGE_E_ARGUMENT, "room for %u logits where there are %u", count, e->model.desc.vocab);
   }
-  const int32_t status = find_logits(e, logits_row, &logits, err);
+  int32_t status = find_logits(e, logits_row, &logits, err);
+  if (status == SURGE_OK) {
+    status = check_finite(e, logits, err);
+  }
   if (status == SURGE_OK) {
     memcpy(ret_logits, logits, count * sizeof(float));
   }
@@ -187,7 +193,7 @@ int32_t engine_logits(surge_engine *e, uint32_t logits_row, float *ret_logits, u
 int32_t engine_sample(surge_engine *e, uint32_t logits_row, uint32_t sequence_index, const surge_sampler_desc *sampler,
                       surge_sample *ret_sample, surge_error *err) {
   const float *logits = NULL;
-  const int32_t status = find_logits(e, logits_row, &logits, err);
+  int32_t status = find_logits(e, logits_row, &logits, err);
   if (status < 0) {
     return status;
   }
@@ -195,6 +201,10 @@ int32_t engine_sample(surge_engine *e, uint32_t logits_row, uint32_t sequence_in
     return error_set(err, SURGE_E_ARGUMENT, "sequence %u is not open", sequence_index);
   }
   const sequence *s = &e->sequences[sequence_index];
-  memcpy(e->sample_logits, logits, e->model.desc.vocab * sizeof(float));
-  return sampler_choose(e->sample_logits, e->model.desc.vocab, s->tokens, s->length, sampler, &e->sampler, ret_sample, err);
+  status = sampler_choose(logits, e->model.desc.vocab, s->tokens, s->length, sampler, &e->sampler, ret_sample, err);
+  if (status == SURGE_E_NUMERIC) { /* the weights' fault, if the logits were broken already */
+    const int32_t broken = check_finite(e, logits, err);
+    return broken < 0 ? broken : status;
+  }
+  return status;
 }

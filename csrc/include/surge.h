@@ -216,7 +216,7 @@ typedef struct surge_sampler_desc {
   uint32_t answer_from; /* position of the answer's first token */
   uint32_t top_logprobs; /* how many to report */
   uint32_t bias_count;
-  uint32_t reserved;
+  uint32_t want_logprob; /* of the token chosen: a pass of exponentials over the vocabulary */
   uint64_t biases; /* const surge_logit_bias * */
   uint64_t seed, draw; /* same seed and draw number, same choice */
 } surge_sampler_desc;
@@ -224,7 +224,7 @@ typedef struct surge_sampler_desc {
 typedef struct surge_sample {
   uint32_t struct_size;
   uint32_t token;
-  float logprob; /* of the untouched logits */
+  float logprob; /* of the untouched logits; 0 unless wanted */
   uint32_t top_count;
   uint32_t top_tokens[SURGE_TOP_LOGPROBS_MAX];
   float top_logprobs[SURGE_TOP_LOGPROBS_MAX];

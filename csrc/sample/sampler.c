@@ -8,6 +8,7 @@
 
 void sampler_reserve(sampler_scratch *scratch, uint32_t vocab, arena *memory) {
   scratch->candidates = arena_take(memory, vocab * sizeof(sampler_candidate), _Alignof(sampler_candidate));
+  scratch->logits = arena_take(memory, vocab * sizeof(float), 64);
   scratch->untouched = arena_take(memory, vocab * sizeof(float), 64);
   scratch->counts = arena_take(memory, vocab * sizeof(uint32_t), _Alignof(uint32_t));
 }
@@ -236,7 +237,33 @@ static int32_t check_logits(const float *logits, uint32_t vocab, surge_error *er
   return open ? SURGE_OK : error_set(err, SURGE_E_NUMERIC, "every token is ruled out");
 }
 
-int32_t sampler_choose(float *logits, uint32_t vocab, const uint32_t *history, uint32_t history_count, const surge_sampler_desc *s,
+/* Nothing but the likeliest token is asked for, of logits as they are. */
+static int is_plain(const surge_sampler_desc *s) {
+  return s->temperature == 0 && s->bias_count == 0 && s->repeat_penalty == 1.0f && s->presence_penalty == 0 && s->frequency_penalty == 0 &&
+         s->top_logprobs == 0 && !s->want_logprob;
+}
+
+static int32_t choose(float *logits, uint32_t vocab, const uint32_t *history, uint32_t history_count, const surge_sampler_desc *s,
+                      sampler_scratch *scratch, surge_sample *ret_sample, surge_error *err) {
+  const int reports = s->want_logprob || s->top_logprobs > 0;
+  const double log_sum = reports ? log_sum_exp(logits, vocab, (double)logits[argmax(logits, vocab)]) : 0;
+  if (s->top_logprobs > 0) {
+    report_top(logits, vocab, s->top_logprobs, log_sum, scratch->candidates, ret_sample);
+  }
+  if (reports) {
+    memcpy(scratch->untouched, logits, vocab * sizeof(float));
+  }
+  apply_settings(logits, vocab, history, history_count, s, scratch);
+  const int32_t status = check_logits(logits, vocab, err);
+  if (status < 0) {
+    return status;
+  }
+  ret_sample->token = s->temperature > 0 ? draw(logits, vocab, s, scratch->candidates) : argmax(logits, vocab);
+  ret_sample->logprob = reports ? (float)((double)scratch->untouched[ret_sample->token] - log_sum) : 0;
+  return SURGE_OK;
+}
+
+int32_t sampler_choose(const float *logits, uint32_t vocab, const uint32_t *history, uint32_t history_count, const surge_sampler_desc *s,
                        sampler_scratch *scratch, surge_sample *ret_sample, surge_error *err) {
   int32_t status = check(s, vocab, err);
   if (status == SURGE_OK) {
@@ -245,19 +272,11 @@ int32_t sampler_choose(float *logits, uint32_t vocab, const uint32_t *history, u
   if (status < 0) {
     return status;
   }
-  const double log_sum = log_sum_exp(logits, vocab, (double)logits[argmax(logits, vocab)]);
   *ret_sample = (surge_sample){.struct_size = sizeof *ret_sample};
-  if (s->top_logprobs > 0) {
-    report_top(logits, vocab, s->top_logprobs, log_sum, scratch->candidates, ret_sample);
+  if (is_plain(s)) {
+    ret_sample->token = argmax(logits, vocab);
+    return SURGE_OK;
   }
-  memcpy(scratch->untouched, logits, vocab * sizeof(float));
-  apply_settings(logits, vocab, history, history_count, s, scratch);
-  status = check_logits(logits, vocab, err);
-  if (status < 0) {
-    return status;
-  }
-  const uint32_t token = s->temperature > 0 ? draw(logits, vocab, s, scratch->candidates) : argmax(logits, vocab);
-  ret_sample->token = token;
-  ret_sample->logprob = (float)((double)scratch->untouched[token] - log_sum);
-  return SURGE_OK;
+  memcpy(scratch->logits, logits, vocab * sizeof(float));
+  return choose(scratch->logits, vocab, history, history_count, s, scratch, ret_sample, err);
 }

@@ -160,7 +160,7 @@ static void check_format(uint32_t kernel, uint32_t dtype, uint32_t block) {
 }
 
 static void check_quantise(const cpu_kernels *k, uint32_t n, uint32_t block, float largest) {
-  float x[COLS_MAX];
+  float x[COLS_MAX] = {0};
   int8_t codes[2][COLS_MAX];
   float scales[2][COLS_MAX / 32];
   int16_t sums[2][COLS_MAX / 16];

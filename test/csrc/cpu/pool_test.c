@@ -56,6 +56,18 @@ TEST(every_item_once_per_task) {
   }
 }
 
+static void look(void *context, uint32_t worker, uint32_t workers) {
+  _Atomic int *faults = context;
+  (void)workers;
+  if (worker > 0) {
+    sigset_t blocked;
+    char name[16];
+    pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+    pthread_getname_np(pthread_self(), name, sizeof name);
+    atomic_fetch_add(faults, !sigismember(&blocked, SIGTERM) + (strncmp(name, "surge-cpu-", 10) != 0));
+  }
+}
+
 TEST(workers_take_no_signals_and_have_names) {
   pool *p = NULL;
   _Atomic int faults = 0;

@@ -11,10 +11,11 @@ enum { LARGE = 3001 };
 static sampler_candidate candidates[LARGE];
 static float untouched[LARGE];
 static uint32_t counts[LARGE];
-static sampler_scratch scratch = {candidates, untouched, counts};
+static float logits_copy[LARGE];
+static sampler_scratch scratch = {candidates, logits_copy, untouched, counts};
 
 static surge_sampler_desc settings(void) {
-  return (surge_sampler_desc){.struct_size = sizeof(surge_sampler_desc), .temperature = 1, .top_p = 1, .repeat_penalty = 1};
+  return (surge_sampler_desc){.struct_size = sizeof(surge_sampler_desc), .temperature = 1, .top_p = 1, .repeat_penalty = 1, .want_logprob = 1};
 }
 
 static int32_t choose(const float *logits, const uint32_t *history, uint32_t count, const surge_sampler_desc *s, surge_sample *ret) {
