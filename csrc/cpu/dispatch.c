@@ -7,7 +7,7 @@
 #if defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
-#ifndef HWCAP2_I8MM /* kernel headers before 5.10 */
+#ifndef HWCAP2_I8MM /* kernel headers older than the instruction */
 #define HWCAP2_I8MM (1 << 13)
 #endif
 #endif
@@ -32,9 +32,10 @@ static const cpu_kernels TABLES[] = {
     TABLE(ref, 4, ref, ref),
 #if defined(__x86_64__)
     TABLE(avx2, 8, avx2, avx2),
+    TABLE(avx512vnni, 16, avx2, avx512),
 #endif
 #if defined(__aarch64__)
-    NAMED_TABLE("neon", ref, 4, neon, neon), /* without dot products the compiler does as well */
+    NAMED_TABLE("neon", ref, 4, neon, neon), /* no dot products: the plain matrix products */
     TABLE(neon_dotprod, 8, neon, neon),
     TABLE(neon_i8mm, 8, neon, neon),
 #endif
@@ -44,8 +45,13 @@ enum { TABLE_COUNT = sizeof TABLES / sizeof TABLES[0] };
 
 static int runs_here(const char *name) {
 #if defined(__x86_64__)
+  const int has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
   if (strcmp(name, "avx2") == 0) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    return has_avx2;
+  }
+  if (strcmp(name, "avx512vnni") == 0) {
+    return has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");
   }
 #endif
 #if defined(__aarch64__)

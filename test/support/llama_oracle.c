@@ -3,68 +3,9 @@
  * neither its memory nor a crash of it is ours.
  *
  * usage: llama_oracle LIB_DIR CPU MODEL OUT id,id,…   OUT: float32 [ids][vocabulary]
- * Structs passed by value are opaque blocks larger than the real ones (they travel on the stack); the fields that are set are found by
- * the layout of the pinned version and checked against their defaults first. Keys and values F32, no flash attention, one thread.
+ * Keys and values F32, no flash attention, one thread.
  */
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <glob.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-typedef struct opaque {
-  uint8_t bytes[1024];
-} opaque;
-
-typedef struct batch {
-  int32_t n_tokens;
-  int32_t *token;
-  float *embd;
-  int32_t *pos, *n_seq_id;
-  int32_t **seq_id;
-  int8_t *logits;
-} batch;
-
-static void *library(const char *folder, const char *stem) {
-  char pattern[4096];
-  glob_t found;
-  snprintf(pattern, sizeof pattern, "%s/lib%s*.so", folder, stem);
-  if (glob(pattern, 0, NULL, &found) != 0) {
-    fprintf(stderr, "no %s\n", pattern);
-    exit(2);
-  }
-  for (size_t i = 0; i < found.gl_pathc; i++) {
-    const char *name = strrchr(found.gl_pathv[i], '/') + 1 + 3 + strlen(stem);
-    if (strcmp(name, ".so") == 0 || strncmp(name, ".v", 2) == 0) {
-      void *handle = dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_GLOBAL);
-      if (handle != NULL) {
-        return handle;
-      }
-      fprintf(stderr, "%s\n", dlerror());
-    }
-  }
-  exit(2);
-}
-
-static void *symbol(void *handle, const char *name) {
-  void *found = dlsym(handle, name);
-  if (found == NULL) {
-    fprintf(stderr, "no symbol %s\n", name);
-    exit(2);
-  }
-  return found;
-}
-
-static void quiet(int level, const char *text, void *user) {
-  (void)level;
-  (void)text;
-  (void)user;
-}
-
-#define LOAD(handle, type, name) __typeof__(type) name = (__typeof__(type))symbol(handle, #name)
+#include "llama_api.h"
 
 int main(int argc, char **argv) {
   if (argc != 6) {
@@ -105,15 +46,11 @@ int main(int argc, char **argv) {
   }
   void *model = llama_model_load_from_file(argv[3], llama_model_default_params());
   opaque params = llama_context_default_params();
-  uint32_t head[32];
-  memcpy(head, params.bytes, sizeof head);
-  if (head[0] != 512 || head[1] != 2048 || head[2] != 512 || head[3] != 1 || head[13] != UINT32_MAX || head[26] != 1 || head[27] != 1) {
-    fprintf(stderr, "the parameters have another layout than the pinned version's\n");
-    return 4;
-  }
-  head[1] = 512;
-  head[13] = 0;            /* flash attention: off */
-  head[26] = head[27] = 0; /* keys and values: F32 */
+  uint32_t head[CONTEXT_WORDS];
+  read_context_words(&params, head);
+  head[CONTEXT_BATCH] = 512;
+  head[CONTEXT_FLASH] = 0;
+  head[CONTEXT_K] = head[CONTEXT_V] = 0; /* F32 */
   memcpy(params.bytes, head, sizeof head);
   void *context = model == NULL ? NULL : llama_init_from_model(model, params);
   if (context == NULL) {

@@ -50,26 +50,46 @@ NEON_INLINE float32x4_t subtract_scaled(float32x4_t y, float32x4_t d, float scal
   return vsubq_f32(y, vmulq_f32(vmulq_f32(d, vdupq_n_f32(scale)), vcvtq_f32_s32(sum)));
 }
 
-/* Σ min * Σ x of Q4_K and Q5_K: sums of 32 activations fit 16 bits. */
-NEON_INLINE sums8 weigh_minima(const tile *t, const int16_t *x_sums) {
-  const int16x8_t sums = vpaddq_s16(vld1q_s16(x_sums), vld1q_s16(x_sums + 8));
-  sums8 s = {vdupq_n_s32(0), vdupq_n_s32(0)};
-#define SUB(sub) \
-  s.low = vmlal_laneq_s16(s.low, vld1_s16(t->minima[sub]), sums, sub); \
-  s.high = vmlal_laneq_s16(s.high, vld1_s16(t->minima[sub] + 4), sums, sub);
-  SUB(0) SUB(1) SUB(2) SUB(3) SUB(4) SUB(5) SUB(6) SUB(7)
-#undef SUB
-  return s;
+/*
+ * Σ byte * Σ x over groups, for words of `heads` and as many sums of x (below 2^13 in magnitude): a sum is taken apart into 64 times its
+ * upper bits and its lower six, both of which are signed bytes.
+ */
+NEON_INLINE int8x8_t upper_bits(int16x8_t sums) { return vshrn_n_s16(sums, 6); }
+NEON_INLINE int8x8_t lower_bits(int16x8_t sums) { return vmovn_s16(vandq_s16(sums, vdupq_n_s16(63))); }
+
+NEON_INLINE int8x16_t load_words(const uint32_t *words) { return vreinterpretq_s8_u32(vld1q_u32(words)); }
+
+/* Σ min * Σ x of four rows. */
+NEON_INLINE int32x4_t weigh_minima(const block_heads *h, int four, const int16_t *x_sums) {
+  const int16x8_t sums = vpaddq_s16(vld1q_s16(x_sums), vld1q_s16(x_sums + 8)); /* of 32 */
+  const int8x8_t upper = upper_bits(sums);
+  const int8x8_t lower = lower_bits(sums);
+  const int8x16_t first = load_words(h->minima[0] + four);
+  const int8x16_t second = load_words(h->minima[1] + four);
+  const int32x4_t sum = vshlq_n_s32(vdotq_lane_s32(vdotq_lane_s32(vdupq_n_s32(0), first, upper, 0), second, upper, 1), 6);
+  return vdotq_lane_s32(vdotq_lane_s32(sum, first, lower, 0), second, lower, 1);
+}
+
+/* Σ scale * Σ x of four rows of Q6_K. */
+NEON_INLINE int32x4_t weigh_scales(const block_heads *h, int four, const int16_t *x_sums) {
+  const int16x8_t sums[2] = {vld1q_s16(x_sums), vld1q_s16(x_sums + 8)};
+  const int8x16_t upper = vcombine_s8(upper_bits(sums[0]), upper_bits(sums[1]));
+  const int8x16_t lower = vcombine_s8(lower_bits(sums[0]), lower_bits(sums[1]));
+  const int8x16_t words[4] = {load_words(h->scales[0] + four), load_words(h->scales[1] + four), load_words(h->scales[2] + four),
+                              load_words(h->scales[3] + four)};
+  int32x4_t sum = vdotq_laneq_s32(vdotq_laneq_s32(vdupq_n_s32(0), words[0], upper, 0), words[1], upper, 1);
+  sum = vshlq_n_s32(vdotq_laneq_s32(vdotq_laneq_s32(sum, words[2], upper, 2), words[3], upper, 3), 6);
+  sum = vdotq_laneq_s32(vdotq_laneq_s32(sum, words[0], lower, 0), words[1], lower, 1);
+  return vdotq_laneq_s32(vdotq_laneq_s32(sum, words[2], lower, 2), words[3], lower, 3);
 }
 
 /* A super-block's integer sums under its float scales. x_sums: NULL where the format has no minima. */
-NEON_INLINE floats8 add_super_block(const tile *t, floats8 y, sums8 sum, float scale, const int16_t *x_sums) {
-  y.low = add_scaled(y.low, vld1q_f32(t->d[0]), scale, sum.low);
-  y.high = add_scaled(y.high, vld1q_f32(t->d[0] + 4), scale, sum.high);
+NEON_INLINE floats8 add_super_block(const block_heads *h, floats8 y, sums8 sum, float scale, const int16_t *x_sums) {
+  y.low = add_scaled(y.low, vld1q_f32(h->d), scale, sum.low);
+  y.high = add_scaled(y.high, vld1q_f32(h->d + 4), scale, sum.high);
   if (x_sums != NULL) {
-    const sums8 minimum = weigh_minima(t, x_sums);
-    y.low = subtract_scaled(y.low, vld1q_f32(t->dmin), scale, minimum.low);
-    y.high = subtract_scaled(y.high, vld1q_f32(t->dmin + 4), scale, minimum.high);
+    y.low = subtract_scaled(y.low, vld1q_f32(h->dmin), scale, weigh_minima(h, 0, x_sums));
+    y.high = subtract_scaled(y.high, vld1q_f32(h->dmin + 4), scale, weigh_minima(h, 4, x_sums));
   }
   return y;
 }
@@ -171,63 +191,79 @@ NEON_INLINE floats8 gemv_IQ4_XS(const uint8_t *const *rows, uint32_t first, uint
 /* ---- blocks of 256 ---- */
 
 /*
- * A unit of a row's block is what one load of low bits gives: the low nibbles under one integer scale, the high nibbles under another.
- * `low` and `high` are the activations of each.
+ * A unit of a row's block is what one load of low bits gives (two where a group is of 32): the low nibbles under one integer scale, the
+ * high nibbles under another.
  */
 typedef struct unit_dots {
   int32x4_t low, high;
 } unit_dots;
 
-typedef unit_dots (*gemv_unit)(const uint8_t *block, uint32_t unit, const int8_t *low, const int8_t *high);
+/* The activations of a unit's two groups; of groups of 16 the first of two vectors alone. */
+typedef struct unit_x {
+  int8x16_t low[2], high[2];
+} unit_x;
 
-NEON_INLINE int32x4_t dot_codes(uint8x16_t w0, uint8x16_t w1, const int8_t *x) {
-  return dot32(as_signed(w0), as_signed(w1), vld1q_s8(x), vld1q_s8(x + 16));
-}
+typedef unit_dots (*gemv_unit)(const uint8_t *block, uint32_t unit, const unit_x *x);
 
-NEON_INLINE unit_dots unit_Q4_K(const uint8_t *block, uint32_t unit, const int8_t *low, const int8_t *high) {
+NEON_INLINE unit_dots unit_Q4_K(const uint8_t *block, uint32_t unit, const unit_x *x) {
   const uint8x16_t v0 = vld1q_u8(block + 16 + 32 * unit);
   const uint8x16_t v1 = vld1q_u8(block + 32 + 32 * unit);
-  return (unit_dots){dot_codes(low_nibbles(v0), low_nibbles(v1), low), dot_codes(high_nibbles(v0), high_nibbles(v1), high)};
+  return (unit_dots){dot32(as_signed(low_nibbles(v0)), as_signed(low_nibbles(v1)), x->low[0], x->low[1]),
+                     dot32(as_signed(high_nibbles(v0)), as_signed(high_nibbles(v1)), x->high[0], x->high[1])};
 }
 
-NEON_INLINE unit_dots unit_Q5_K(const uint8_t *block, uint32_t unit, const int8_t *low, const int8_t *high) {
+NEON_INLINE unit_dots unit_Q5_K(const uint8_t *block, uint32_t unit, const unit_x *x) {
   const uint8x16_t bits0 = vld1q_u8(block + 16);
   const uint8x16_t bits1 = vld1q_u8(block + 32);
   const uint8x16_t v0 = vld1q_u8(block + 48 + 32 * unit);
   const uint8x16_t v1 = vld1q_u8(block + 64 + 32 * unit);
+  const uint32_t low = 2 * unit;
   return (unit_dots){
-      dot_codes(vorrq_u8(low_nibbles(v0), fifth_bit(bits0, 2 * unit)), vorrq_u8(low_nibbles(v1), fifth_bit(bits1, 2 * unit)), low),
-      dot_codes(vorrq_u8(high_nibbles(v0), fifth_bit(bits0, 2 * unit + 1)), vorrq_u8(high_nibbles(v1), fifth_bit(bits1, 2 * unit + 1)), high)};
+      dot32(with_fifth(low_nibbles(v0), bits0, low), with_fifth(low_nibbles(v1), bits1, low), x->low[0], x->low[1]),
+      dot32(with_fifth(high_nibbles(v0), bits0, low + 1), with_fifth(high_nibbles(v1), bits1, low + 1), x->high[0], x->high[1])};
 }
 
 /* Units are (half, part, side), sixteen bytes each; codes stand 32 too high. */
-NEON_INLINE unit_dots unit_Q6_K(const uint8_t *block, uint32_t unit, const int8_t *low, const int8_t *high) {
+NEON_INLINE unit_dots unit_Q6_K(const uint8_t *block, uint32_t unit, const unit_x *x) {
   const int32x4_t zero = vdupq_n_s32(0);
+  const uint32_t part = unit / 2 % 2;
   const uint8x16_t bits = vld1q_u8(block + 128 + 32 * (unit / 4) + 16 * (unit % 2));
-  const uint8x16_t shifted = unit / 2 % 2 == 0 ? bits : vshrq_n_u8(bits, 2);
   const uint8x16_t v = vld1q_u8(block + 16 * unit);
-  return (unit_dots){vdotq_s32(zero, as_signed(six_low(v, shifted)), vld1q_s8(low)),
-                     vdotq_s32(zero, as_signed(six_high(v, shifted)), vld1q_s8(high))};
+  return (unit_dots){vdotq_s32(zero, with_sixth(low_nibbles(v), bits, part), x->low[0]),
+                     vdotq_s32(zero, with_sixth(high_nibbles(v), bits, part + 2), x->high[0])};
 }
 
-/* Where a format's units are: bytes of its block, how many units, columns under one integer scale, what its codes stand too high by. */
+/* Where a format's units are: bytes of its block, how many units, columns of a group, what its codes stand too high by. */
 typedef struct gemv_format {
   size_t block_bytes;
-  uint32_t units, per_scale;
+  uint32_t units, group;
   int zero;
 } gemv_format;
 
-/* One unit of all rows onto their sums, under t->scales[low] and [high]. */
-NEON_INLINE void weigh_unit(const uint8_t *const *rows, size_t at, gemv_format f, gemv_unit dots, uint32_t unit, const tile *t, uint32_t low,
-                            uint32_t high, const gemv_x *x, int32x4_t sum[8]) {
-  const int32x4_t scales[4] = {vld1q_s32(t->scales[low]), vld1q_s32(t->scales[low] + 4), vld1q_s32(t->scales[high]),
-                               vld1q_s32(t->scales[high] + 4)};
+NEON_INLINE unit_x load_unit_x(const int8_t *low, const int8_t *high, uint32_t group) {
+  unit_x x = {{vld1q_s8(low), vdupq_n_s8(0)}, {vld1q_s8(high), vdupq_n_s8(0)}};
+  if (group == 32) {
+    x.low[1] = vld1q_s8(low + 16);
+    x.high[1] = vld1q_s8(high + 16);
+  }
+  return x;
+}
+
+/*
+ * One unit of all rows onto their sums; its nibbles are groups `low` and `high`. Row after row: compilers would rather load what rows and
+ * units have in common all at once, for registers that are not there.
+ */
+NEON_INLINE void weigh_unit(const uint8_t *const *rows, size_t at, gemv_format f, gemv_unit dots, uint32_t unit, const block_heads *h,
+                            uint32_t low, uint32_t high, const gemv_x *x, int32x4_t sum[8]) {
+  const int32x4_t scales[4] = {scales_of(h, low, 0), scales_of(h, low, 4), scales_of(h, high, 0), scales_of(h, high, 4)};
+  const unit_x activations = load_unit_x(x->codes + low * f.group, x->codes + high * f.group, f.group);
 #define ROW(i) \
   do { \
     prefetch_line(x->next, at, f.block_bytes, f.units, unit, (i)); \
-    const unit_dots d = dots(rows[i] + at, unit, x->codes + low * f.per_scale, x->codes + high * f.per_scale); \
+    const unit_dots d = dots(rows[i] + at, unit, &activations); \
     sum[i] = vmlaq_laneq_s32(sum[i], d.low, scales[(i) / 4], (i) % 4); \
     sum[i] = vmlaq_laneq_s32(sum[i], d.high, scales[2 + (i) / 4], (i) % 4); \
+    __asm__ volatile("" : : : "memory"); \
   } while (0)
   ROW(0);
   ROW(1);
@@ -240,62 +276,47 @@ NEON_INLINE void weigh_unit(const uint8_t *const *rows, size_t at, gemv_format f
 #undef ROW
 }
 
-/* Σ scale * Σ x of Q6_K. */
-NEON_INLINE sums8 weigh_x_sums(const tile *t, const int16_t *x_sums) {
-  sums8 s = {vdupq_n_s32(0), vdupq_n_s32(0)};
-#pragma GCC unroll 4
-  for (int g = 0; g < GROUPS; g += 4) {
-    const int32x4_t sums = vmovl_s16(vld1_s16(x_sums + g));
-#define GROUP(i) \
-  s.low = vmlaq_laneq_s32(s.low, vld1q_s32(t->scales[g + (i)]), sums, i); \
-  s.high = vmlaq_laneq_s32(s.high, vld1q_s32(t->scales[g + (i)] + 4), sums, i);
-    GROUP(0) GROUP(1) GROUP(2) GROUP(3)
-#undef GROUP
-  }
-  return s;
-}
-
-NEON_INLINE sums8 gemv_units(const uint8_t *const *rows, size_t at, gemv_format f, gemv_unit dots, const tile *t, const gemv_x *x) {
+NEON_INLINE sums8 gemv_units(const uint8_t *const *rows, size_t at, gemv_format f, gemv_unit dots, const block_heads *h, const gemv_x *x) {
   int32x4_t v[8];
 #pragma GCC unroll 8
   for (int i = 0; i < 8; i++) {
     v[i] = vdupq_n_s32(0);
   }
-#pragma GCC unroll 8
+#pragma GCC unroll 1
   for (uint32_t unit = 0; unit < f.units; unit++) {
-    const uint32_t low = f.per_scale == 32 ? 2 * unit : unit / 4 * 8 + unit % 4;
-    weigh_unit(rows, at, f, dots, unit, t, low, low + (f.per_scale == 32 ? 1 : 4), x, v);
+    const uint32_t low = f.group == 32 ? 2 * unit : unit / 4 * 8 + unit % 4;
+    weigh_unit(rows, at, f, dots, unit, h, low, low + (f.group == 32 ? 1 : 4), x, v);
   }
   sums8 sum = sum_rows(v);
   if (f.zero != 0) {
-    const sums8 high = weigh_x_sums(t, x->sums);
-    sum = (sums8){vmlsq_n_s32(sum.low, high.low, f.zero), vmlsq_n_s32(sum.high, high.high, f.zero)};
+    sum.low = vmlsq_n_s32(sum.low, weigh_scales(h, 0, x->sums), f.zero);
+    sum.high = vmlsq_n_s32(sum.high, weigh_scales(h, 4, x->sums), f.zero);
   }
   return sum;
 }
 
 NEON_INLINE floats8 gemv_Q4_K(const uint8_t *const *rows, uint32_t first, uint32_t blocks, const gemv_x *x, floats8 y) {
   const size_t at = (size_t)(first / 256) * 144;
-  tile t; /* all but its codes */
+  block_heads h;
   (void)blocks;
-  unpack_k_scales(rows, at, &t);
-  return add_super_block(&t, y, gemv_units(rows, at, (gemv_format){144, 4, 32, 0}, unit_Q4_K, &t, x), x->scales[0], x->sums);
+  read_k_heads(rows, at, &h);
+  return add_super_block(&h, y, gemv_units(rows, at, (gemv_format){144, 4, 32, 0}, unit_Q4_K, &h, x), x->scales[0], x->sums);
 }
 
 NEON_INLINE floats8 gemv_Q5_K(const uint8_t *const *rows, uint32_t first, uint32_t blocks, const gemv_x *x, floats8 y) {
   const size_t at = (size_t)(first / 256) * 176;
-  tile t;
+  block_heads h;
   (void)blocks;
-  unpack_k_scales(rows, at, &t);
-  return add_super_block(&t, y, gemv_units(rows, at, (gemv_format){176, 4, 32, 0}, unit_Q5_K, &t, x), x->scales[0], x->sums);
+  read_k_heads(rows, at, &h);
+  return add_super_block(&h, y, gemv_units(rows, at, (gemv_format){176, 4, 32, 0}, unit_Q5_K, &h, x), x->scales[0], x->sums);
 }
 
 NEON_INLINE floats8 gemv_Q6_K(const uint8_t *const *rows, uint32_t first, uint32_t blocks, const gemv_x *x, floats8 y) {
   const size_t at = (size_t)(first / 256) * 210;
-  tile t;
+  block_heads h;
   (void)blocks;
-  unpack_q6_scales(rows, at, &t);
-  return add_super_block(&t, y, gemv_units(rows, at, (gemv_format){210, 8, 16, 32}, unit_Q6_K, &t, x), x->scales[0], NULL);
+  read_q6_heads(rows, at, &h);
+  return add_super_block(&h, y, gemv_units(rows, at, (gemv_format){210, 8, 16, 32}, unit_Q6_K, &h, x), x->scales[0], NULL);
 }
 
 typedef floats8 (*gemv_fn)(const uint8_t *const *rows, uint32_t first, uint32_t blocks, const gemv_x *x, floats8 y);

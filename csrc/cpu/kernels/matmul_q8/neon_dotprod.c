@@ -91,8 +91,9 @@ NEON_INLINE void super_block_of(const tile *t, const q8_multiply *m, uint32_t at
     sums8 sum[TOGETHER];
     clear(sum, n);
 #pragma GCC unroll 2
-    for (uint32_t column = s * per_scale; column < (s + 1) * per_scale; column += Q8_SUM) {
-      multiply_group(t->codes[column / Q8_SUM], x, column, n, sum);
+    for (uint32_t half = 0; half < per_scale / Q8_SUM; half++) {
+      const uint32_t group = s * (per_scale / Q8_SUM) + half;
+      multiply_group(t->codes[group], x, (size_t)group * Q8_SUM, n, sum);
     }
     const int32x4_t low = vld1q_s32(t->scales[s]);
     const int32x4_t high = vld1q_s32(t->scales[s] + 4);
@@ -107,7 +108,7 @@ NEON_INLINE void super_block_of(const tile *t, const q8_multiply *m, uint32_t at
     const float scale = m->x->scales[token * m->x->scale_stride + first / Q8_CHUNK];
     const int16_t *sums = has_minima ? m->x->sums + token * m->x->sum_stride + first / Q8_SUM : NULL;
     float *ret = m->ret + (size_t)(at + j) * TILE_ROWS;
-    store_floats(ret, add_super_block(t, load_floats(ret), total[j], scale, sums));
+    store_floats(ret, add_super_block(&t->heads, load_floats(ret), total[j], scale, sums));
   }
 }
 

@@ -137,8 +137,9 @@ NEON_INLINE void super_block_of(const tile *t, const q8_multiply *m, uint32_t at
     int32x4_t scales[ROW_PAIRS];
     clear(sum, pairs);
 #pragma GCC unroll 2
-    for (uint32_t column = s * per_scale; column < (s + 1) * per_scale; column += Q8_SUM) {
-      multiply_group(t->codes[column / Q8_SUM], &x, column, pairs, sum);
+    for (uint32_t half = 0; half < per_scale / Q8_SUM; half++) {
+      const uint32_t group = s * (per_scale / Q8_SUM) + half;
+      multiply_group(t->codes[group], &x, (size_t)group * Q8_SUM, pairs, sum);
     }
     pair_scales(t->scales[s], scales);
 #pragma GCC unroll 2
@@ -154,7 +155,7 @@ NEON_INLINE void super_block_of(const tile *t, const q8_multiply *m, uint32_t at
   for (uint32_t j = 0; j < 2 * pairs; j++) { /* all before any is written: an index may be there twice */
     const float scale = m->x->scales[x.token[j] * m->x->scale_stride + first / Q8_CHUNK];
     const int16_t *sums = has_minima ? m->x->sums + x.token[j] * m->x->sum_stride + first / Q8_SUM : NULL;
-    y[j] = add_super_block(t, load_floats(m->ret + (size_t)x.index[j] * TILE_ROWS), take_side(&total[j / 2], j % 2), scale, sums);
+    y[j] = add_super_block(&t->heads, load_floats(m->ret + (size_t)x.index[j] * TILE_ROWS), take_side(&total[j / 2], j % 2), scale, sums);
   }
 #pragma GCC unroll 4
   for (uint32_t j = 0; j < 2 * pairs; j++) {

@@ -17,12 +17,19 @@
 
 enum { TILE_ROWS = 8, GROUPS = Q8_CHUNK / Q8_SUM, SUBS = Q8_CHUNK / 32 };
 
+/* What stands beside the codes in a block of 256 of eight rows. A word is four neighbouring groups' bytes of one row. */
+typedef struct block_heads {
+  _Alignas(64) uint32_t scales[4][TILE_ROWS]; /* 2 in Q4_K and Q5_K, whose groups are of 32; 4 in Q6_K, signed, of 16 */
+  _Alignas(64) uint32_t minima[2][TILE_ROWS];
+  _Alignas(64) float d[TILE_ROWS];
+  _Alignas(64) float dmin[TILE_ROWS];
+} block_heads;
+
 typedef struct tile {
   _Alignas(64) int8_t codes[GROUPS][Q8_SUM * TILE_ROWS];
-  _Alignas(64) int32_t scales[GROUPS][TILE_ROWS]; /* per 32 in Q4_K and Q5_K, per 16 in Q6_K */
-  _Alignas(64) int16_t minima[SUBS][TILE_ROWS];
-  _Alignas(64) float d[SUBS][TILE_ROWS]; /* per 32, or the first alone */
-  _Alignas(64) float dmin[TILE_ROWS];
+  block_heads heads; /* of blocks of 256 */
+  _Alignas(64) int32_t scales[GROUPS][TILE_ROWS]; /* its scales again, one by one */
+  _Alignas(64) float d[SUBS][TILE_ROWS]; /* where there is a scale per 32 */
 } tile;
 
 /* In: sixteen bytes of each of the eight rows. Out: the same bytes in the tile's order. */
@@ -170,25 +177,8 @@ NEON_INLINE void unpack_IQ4_XS(const uint8_t *const *rows, uint32_t first, uint3
 
 /* ---- blocks of 256 ---- */
 
-/* Four sub-blocks' scales of four rows, one per byte of each row's word. */
-NEON_INLINE void store_scales(tile *t, int sub, int four, uint32x4_t words) {
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; i++) {
-    vst1q_s32(t->scales[sub + i] + four, vreinterpretq_s32_u32(vandq_u32(words, vdupq_n_u32(255))));
-    words = vshrq_n_u32(words, 8);
-  }
-}
-
-NEON_INLINE void store_minima(tile *t, int sub, int four, uint32x4_t words) {
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; i++) {
-    vst1_s16(t->minima[sub + i] + four, vreinterpret_s16_u16(vand_u16(vmovn_u32(words), vdup_n_u16(255))));
-    words = vshrq_n_u32(words, 8);
-  }
-}
-
 /* The 16 bytes that Q4_K and Q5_K begin with: d, dmin and twelve bytes of 6-bit scales and minima. */
-NEON_INLINE void unpack_k_scales(const uint8_t *const *rows, size_t at, tile *t) {
+NEON_INLINE void read_k_heads(const uint8_t *const *rows, size_t at, block_heads *h) {
   const uint32x4_t six = vdupq_n_u32(0x3f3f3f3fu);
   const uint32x4_t two = vdupq_n_u32(0x30303030u);
   const uint32x4_t four_bits = vdupq_n_u32(0x0f0f0f0fu);
@@ -196,19 +186,47 @@ NEON_INLINE void unpack_k_scales(const uint8_t *const *rows, size_t at, tile *t)
   for (int four = 0; four < 8; four += 4) {
     uint32x4_t w[4];
     gather_words(rows + four, at, w);
-    vst1q_f32(t->d[0] + four, widen_f16(vmovn_u32(w[0])));
-    vst1q_f32(t->dmin + four, widen_f16(vshrn_n_u32(w[0], 16)));
-    store_scales(t, 0, four, vandq_u32(w[1], six));
-    store_scales(t, 4, four, vorrq_u32(vandq_u32(w[3], four_bits), vandq_u32(vshrq_n_u32(w[1], 2), two)));
-    store_minima(t, 0, four, vandq_u32(w[2], six));
-    store_minima(t, 4, four, vorrq_u32(vandq_u32(vshrq_n_u32(w[3], 4), four_bits), vandq_u32(vshrq_n_u32(w[2], 2), two)));
+    vst1q_f32(h->d + four, widen_f16(vmovn_u32(w[0])));
+    vst1q_f32(h->dmin + four, widen_f16(vshrn_n_u32(w[0], 16)));
+    vst1q_u32(h->scales[0] + four, vandq_u32(w[1], six));
+    vst1q_u32(h->scales[1] + four, vorrq_u32(vandq_u32(w[3], four_bits), vandq_u32(vshrq_n_u32(w[1], 2), two)));
+    vst1q_u32(h->minima[0] + four, vandq_u32(w[2], six));
+    vst1q_u32(h->minima[1] + four, vorrq_u32(vandq_u32(vshrq_n_u32(w[3], 4), four_bits), vandq_u32(vshrq_n_u32(w[2], 2), two)));
+  }
+}
+
+NEON_INLINE void read_q6_heads(const uint8_t *const *rows, size_t at, block_heads *h) {
+#pragma GCC unroll 2
+  for (int four = 0; four < 8; four += 4) {
+    uint32x4_t w[4];
+    gather_words(rows + four, at + 192, w);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+      vst1q_u32(h->scales[i] + four, w[i]);
+    }
+    vst1q_f32(h->d + four, gather_f16(rows + four, at + 208));
+  }
+}
+
+/* Scales of group `group` of four rows. */
+NEON_INLINE int32x4_t scales_of(const block_heads *h, uint32_t group, int four) {
+  const uint32x4_t words = vld1q_u32(h->scales[group / 4] + four);
+  return vshrq_n_s32(vreinterpretq_s32_u32(vshlq_u32(words, vdupq_n_s32(24 - 8 * (int)(group % 4)))), 24); /* to the top, down with its sign */
+}
+
+NEON_INLINE void spread_scales(tile *t, uint32_t groups) {
+#pragma GCC unroll 16
+  for (uint32_t group = 0; group < groups; group++) {
+    vst1q_s32(t->scales[group], scales_of(&t->heads, group, 0));
+    vst1q_s32(t->scales[group] + 4, scales_of(&t->heads, group, 4));
   }
 }
 
 NEON_INLINE void unpack_Q4_K(const uint8_t *const *rows, uint32_t first, uint32_t blocks, arrange_fn arrange, tile *t) {
   const size_t at = (size_t)(first / 256) * 144;
   (void)blocks; /* rows of these formats are whole chunks */
-  unpack_k_scales(rows, at, t);
+  read_k_heads(rows, at, &t->heads);
+  spread_scales(t, SUBS);
   for (uint32_t v16 = 0; v16 < 8; v16++) { /* sixteen bytes: groups 4 run + half, and two further on */
     const uint32_t group = v16 / 2 * 4 + v16 % 2;
     uint8x16_t v[8];
@@ -221,15 +239,16 @@ NEON_INLINE void unpack_Q4_K(const uint8_t *const *rows, uint32_t first, uint32_
   }
 }
 
-/* 16 where `bits` has the sub-block's bit. */
-NEON_INLINE uint8x16_t fifth_bit(uint8x16_t bits, uint32_t sub) {
-  return vandq_u8(vtstq_u8(bits, vdupq_n_u8((uint8_t)(1u << sub))), vdupq_n_u8(16));
+/* Bit 4 of the nibbles comes from bit `sub` of `bits`. */
+NEON_INLINE int8x16_t with_fifth(uint8x16_t nibbles, uint8x16_t bits, uint32_t sub) {
+  return as_signed(vbslq_u8(vdupq_n_u8(0x10), vshlq_u8(bits, vdupq_n_s8((int8_t)(4 - (int)sub))), nibbles));
 }
 
 NEON_INLINE void unpack_Q5_K(const uint8_t *const *rows, uint32_t first, uint32_t blocks, arrange_fn arrange, tile *t) {
   const size_t at = (size_t)(first / 256) * 176;
   (void)blocks;
-  unpack_k_scales(rows, at, t);
+  read_k_heads(rows, at, &t->heads);
+  spread_scales(t, SUBS);
 #pragma GCC unroll 2
   for (uint32_t half = 0; half < 2; half++) {
     uint8x16_t high[8];
@@ -239,39 +258,24 @@ NEON_INLINE void unpack_Q5_K(const uint8_t *const *rows, uint32_t first, uint32_
       load_rows(rows, at + 48 + 32 * run + 16 * half, arrange, v);
 #pragma GCC unroll 8
       for (int i = 0; i < 8; i++) {
-        store_codes(t, 4 * run + half, i, as_signed(vorrq_u8(low_nibbles(v[i]), fifth_bit(high[i], 2 * run))));
-        store_codes(t, 4 * run + 2 + half, i, as_signed(vorrq_u8(high_nibbles(v[i]), fifth_bit(high[i], 2 * run + 1))));
+        store_codes(t, 4 * run + half, i, with_fifth(low_nibbles(v[i]), high[i], 2 * run));
+        store_codes(t, 4 * run + 2 + half, i, with_fifth(high_nibbles(v[i]), high[i], 2 * run + 1));
       }
     }
   }
 }
 
-/* A scale per 16 columns, and d. */
-NEON_INLINE void unpack_q6_scales(const uint8_t *const *rows, size_t at, tile *t) {
-#pragma GCC unroll 2
-  for (int four = 0; four < 8; four += 4) {
-    uint32x4_t w[4];
-    gather_words(rows + four, at + 192, w);
-#pragma GCC unroll 16
-    for (int g = GROUPS - 1; g >= 0; g--) { /* the scale in the uppermost byte, down with its sign; then the next one up */
-      vst1q_s32(t->scales[g] + four, vshrq_n_s32(vreinterpretq_s32_u32(w[g / 4]), 24));
-      w[g / 4] = vshlq_n_u32(w[g / 4], 8);
-    }
-    vst1q_f32(t->d[0] + four, gather_f16(rows + four, at + 208));
-  }
+/* Bits 4 and 5 of the nibbles come from bits 2 * run and the next of `bits`. Codes stand 32 too high. */
+NEON_INLINE int8x16_t with_sixth(uint8x16_t nibbles, uint8x16_t bits, uint32_t run) {
+  return as_signed(vbslq_u8(vdupq_n_u8(0x30), vshlq_u8(bits, vdupq_n_s8((int8_t)(4 - 2 * (int)run))), nibbles));
 }
-
-/* Six bits of the low (or high) nibbles and of bits 0-1 (or 4-5) of `bits`. */
-NEON_INLINE uint8x16_t six_low(uint8x16_t v, uint8x16_t bits) {
-  return vorrq_u8(low_nibbles(v), vandq_u8(vshlq_n_u8(bits, 4), vdupq_n_u8(0x30)));
-}
-NEON_INLINE uint8x16_t six_high(uint8x16_t v, uint8x16_t bits) { return vorrq_u8(high_nibbles(v), vandq_u8(bits, vdupq_n_u8(0x30))); }
 
 NEON_INLINE void unpack_Q6_K(const uint8_t *const *rows, uint32_t first, uint32_t blocks, arrange_fn arrange, tile *t) {
   const size_t at = (size_t)(first / 256) * 210;
   const int8x16_t zero = vdupq_n_s8(32);
   (void)blocks;
-  unpack_q6_scales(rows, at, t);
+  read_q6_heads(rows, at, &t->heads);
+  spread_scales(t, GROUPS);
   for (uint32_t quarter = 0; quarter < 4; quarter++) {
     const uint32_t half = quarter / 2;
     const uint32_t side = quarter % 2;
@@ -284,9 +288,8 @@ NEON_INLINE void unpack_Q6_K(const uint8_t *const *rows, uint32_t first, uint32_
       load_rows(rows, at + 64 * half + 32 * part + 16 * side, arrange, low);
 #pragma GCC unroll 8
       for (int i = 0; i < 8; i++) {
-        const uint8x16_t bits = part == 0 ? high[i] : vshrq_n_u8(high[i], 2);
-        store_codes(t, group, i, vsubq_s8(as_signed(six_low(low[i], bits)), zero));
-        store_codes(t, group + 4, i, vsubq_s8(as_signed(six_high(low[i], bits)), zero));
+        store_codes(t, group, i, vsubq_s8(with_sixth(low_nibbles(low[i]), high[i], part), zero));
+        store_codes(t, group + 4, i, vsubq_s8(with_sixth(high_nibbles(low[i]), high[i], part + 2), zero));
       }
     }
   }
