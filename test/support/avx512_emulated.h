@@ -7,6 +7,7 @@
 #define SURGE_TEST_AVX512_EMULATED_H
 
 #define SIMDE_ENABLE_NATIVE_ALIASES
+#define SIMDE_NO_INLINE /* unrolled kernels would take the compiler minutes */
 #include <simde/x86/avx512.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@
 #include "quant/format.h"
 #include "quant/half.h"
 
-enum { COUNT_MAX = 9, COLS_MAX = 1024 };
+enum { COUNT_MAX = 37, COLS_MAX = 1024 };
 
 static uint64_t seed = 1;
 static uint32_t random32(void) {
@@ -30,14 +30,21 @@ static uint8_t *guarded(size_t bytes) {
   return base + size - bytes;
 }
 
-/* Random bits, but scales that are ordinary numbers: NaN has many encodings. */
-static void fill_blocks(uint8_t *data, size_t blocks, const quant_format *f) {
-  for (size_t i = 0; i < blocks * f->block_bytes; i++) {
-    data[i] = random32() % 8 == 0 ? 0xff : (uint8_t)random32();
+/* Random bits or one byte throughout, which makes sums as large as they can be. */
+static void fill_block(uint8_t *block, size_t bytes) {
+  static const uint8_t extremes[] = {0xff, 0x80, 0x7f, 0x00};
+  const uint32_t kind = random32() % 8;
+  for (size_t i = 0; i < bytes; i++) {
+    block[i] = kind < 4 ? extremes[kind] : (uint8_t)random32();
   }
+}
+
+/* Scales are ordinary numbers: NaN has many encodings. */
+static void fill_blocks(uint8_t *data, size_t blocks, const quant_format *f) {
   const uint32_t at = f->dtype == QUANT_Q6_K ? 208 : 0;
   for (size_t b = 0; b < blocks; b++) {
     uint8_t *block = data + b * f->block_bytes;
+    fill_block(block, f->block_bytes);
     const uint16_t d = quant_f32_to_f16(random_float());
     if (f->dtype == QUANT_MXFP4) {
       block[0] = (uint8_t)(110 + random32() % 30);
@@ -51,21 +58,28 @@ static void fill_blocks(uint8_t *data, size_t blocks, const quant_format *f) {
   }
 }
 
-typedef struct inputs {
-  float values[COUNT_MAX][COLS_MAX];
-  int8_t codes[COUNT_MAX][COLS_MAX];
-  float scales[COUNT_MAX][COLS_MAX / 32];
-  int16_t sums[COUNT_MAX][COLS_MAX / 16];
-} inputs;
+/* As the engine reserves them, but each array ends at a guard page. */
+static q8_rows guarded_rows(uint32_t cols, uint32_t block) {
+  q8_rows q = {.code_stride = (cols + 63) / 64 * 64, .scale_stride = (cols + block - 1) / block};
+  q.sum_stride = q.code_stride / Q8_SUM;
+  q.codes = (int8_t *)guarded(COUNT_MAX * q.code_stride);
+  q.scales = (float *)(void *)guarded(COUNT_MAX * q.scale_stride * sizeof(float));
+  q.sums = (int16_t *)(void *)guarded(COUNT_MAX * q.sum_stride * sizeof(int16_t));
+  return q;
+}
 
-static q8_rows quantise(inputs *in, uint32_t cols, uint32_t block, int extreme) {
+typedef float inputs[COUNT_MAX][COLS_MAX];
+
+static q8_rows quantise(inputs values, uint32_t cols, uint32_t block, int extreme) {
+  const q8_rows q = guarded_rows(cols, block);
   for (uint32_t t = 0; t < COUNT_MAX; t++) {
     for (uint32_t i = 0; i < cols; i++) {
-      in->values[t][i] = extreme ? (random32() % 2 ? 1.0f : -1.0f) : random_float();
+      const uint32_t positive = t % 3 == 0 ? random32() % 2 : t % 3 == 1;
+      values[t][i] = !extreme ? random_float() : positive ? 1.0f : -1.0f;
     }
-    quantise_q8_ref(in->values[t], cols, block, in->codes[t], in->scales[t], in->sums[t]);
+    quantise_q8_ref(values[t], cols, block, q.codes + t * q.code_stride, q.scales + t * q.scale_stride, q.sums + t * q.sum_stride);
   }
-  return (q8_rows){in->codes[0], in->scales[0], in->sums[0], COLS_MAX, COLS_MAX / 32, COLS_MAX / 16};
+  return q;
 }
 
 /* All rows through one table's kernel, tile by tile, into ret[count][rows]. */
@@ -93,10 +107,10 @@ static void check_matmul(const cpu_kernels *k, uint32_t kernel, uint32_t dtype, 
   const size_t row_bytes = (size_t)cols / f->block_elements * f->block_bytes;
   uint8_t *weights = guarded(ROWS * row_bytes);
   fill_blocks(weights, ROWS * row_bytes / f->block_bytes, f);
-  const q8_rows x = quantise(&in, cols, block, extreme);
-  uint32_t tokens[COUNT_MAX];
+  const q8_rows x = quantise(in, cols, block, extreme);
+  uint32_t tokens[COUNT_MAX]; /* neighbours or not, always with the last one, which ends at a guard page */
   for (uint32_t t = 0; t < count; t++) {
-    tokens[t] = (t * 5 + 2) % COUNT_MAX;
+    tokens[t] = extreme ? COUNT_MAX - count + t : (COUNT_MAX - 1 + t * 5) % COUNT_MAX;
   }
   const q8_multiply m = {.cols = cols, .count = count, .tokens = tokens, .x = &x};
   static float expected[COUNT_MAX * ROWS];
@@ -122,17 +136,17 @@ static void check_ref(uint32_t kernel, uint32_t dtype, uint32_t block) {
   const size_t row_bytes = (size_t)COLS / f->block_elements * f->block_bytes;
   uint8_t *weights = guarded(row_bytes);
   fill_blocks(weights, row_bytes / f->block_bytes, f);
-  const q8_rows x = quantise(&in, COLS, block, 0);
+  const q8_rows x = quantise(in, COLS, block, 0);
   float w[COLS];
   f->decode(weights, w, COLS / f->block_elements);
   double expected = 0;
   double size = 0;
   for (uint32_t i = 0; i < COLS; i++) {
-    const double value = (double)w[i] * (double)in.codes[0][i] * (double)in.scales[0][i / block];
+    const double activation = (double)x.codes[i] * (double)x.scales[i / block];
+    const double value = (double)w[i] * activation;
     expected += value;
     size += fabs(value);
-    CHECK(fabs((double)in.codes[0][i] * (double)in.scales[0][i / block] - (double)in.values[0][i]) <=
-          0.5000001 * (double)in.scales[0][i / block] + 1e-6);
+    CHECK(fabs(activation - (double)in[0][i]) <= 0.5000001 * (double)x.scales[i / block] + 1e-6);
   }
   float actual = 0;
   const uint32_t token = 0;
@@ -145,7 +159,7 @@ static void check_ref(uint32_t kernel, uint32_t dtype, uint32_t block) {
 }
 
 static void check_format(uint32_t kernel, uint32_t dtype, uint32_t block) {
-  const uint32_t counts[] = {1, 2, 3, 4, 7, 9};
+  const uint32_t counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 33};
   check_ref(kernel, dtype, block);
   for (uint32_t v = 0; cpu_dispatch_at(v) != NULL; v++) {
     for (uint32_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {

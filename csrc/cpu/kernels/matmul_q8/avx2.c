@@ -184,11 +184,10 @@ typedef void (*multiply_fn)(const tile *t, const q8_multiply *m, uint32_t first,
 /* Below this many activation rows each goes through the weights by itself: the second time they come from the cache. */
 enum { GEMV_COUNT = 2 };
 
-INLINE void multiply(const q8_multiply *m, unpack_fn unpack, multiply_fn multiply_tile, gemv_fn fn, size_t block_bytes, uint32_t block,
-                     uint32_t x_block) {
-  if (m->count <= GEMV_COUNT) {
+INLINE void multiply(const q8_multiply *m, unpack_fn unpack, multiply_fn multiply_tile, gemv_fn fn, size_t block_bytes, uint32_t block) {
+  if (m->count <= GEMV_COUNT && gemv_fits(m, m->rows, block_bytes, block)) {
     for (uint32_t i = 0; i < m->count; i++) {
-      _mm256_storeu_ps(m->ret + (size_t)i * ROWS, gemv(m, m->rows, m->tokens[i], fn, x_block));
+      fn(m, m->rows[0], m->tokens[i], m->ret + (size_t)i * ROWS);
     }
     return;
   }
@@ -198,22 +197,22 @@ INLINE void multiply(const q8_multiply *m, unpack_fn unpack, multiply_fn multipl
   for (uint32_t first = 0; first < m->cols; first += Q8_CHUNK) {
     const uint32_t elements = m->cols - first < Q8_CHUNK ? m->cols - first : Q8_CHUNK;
     for (uint32_t i = 0; i < ROWS; i++) {
-      prefetch_share(m->rows[0] + m->ahead, first / block * block_bytes, elements / block * block_bytes, i);
+      prefetch_share(m->rows[i], m->ahead, first / block * block_bytes, elements / block * block_bytes);
     }
     unpack(m->rows, first, elements / 32, &part);
     multiply_tile(&t, m, first, elements / 32);
   }
 }
 
-#define VARIANT(format, multiply_tile, block_bytes, block, x_block) \
+#define VARIANT(format, multiply_tile, block_bytes, block) \
   void matmul_q8_##format##_avx2(const q8_multiply *m) { \
-    multiply(m, unpack_##format, multiply_tile, gemv_##format, (block_bytes), (block), (x_block)); \
+    multiply(m, unpack_##format, multiply_tile, gemv_##format, (block_bytes), (block)); \
   }
-VARIANT(Q8_0, blocks_run1, 34, 32, 32)
-VARIANT(Q4_0, blocks_run8, 18, 32, 32)
-VARIANT(IQ4_NL, blocks_run1, 18, 32, 32)
-VARIANT(MXFP4, blocks_run8, 17, 32, 32)
-VARIANT(IQ4_XS, blocks_run1, 136, 256, 32)
-VARIANT(Q4_K, super_block_q4, 144, 256, 256)
-VARIANT(Q5_K, super_block_q5, 176, 256, 256)
-VARIANT(Q6_K, super_block_q6, 210, 256, 256)
+VARIANT(Q8_0, blocks_run1, 34, 32)
+VARIANT(Q4_0, blocks_run8, 18, 32)
+VARIANT(IQ4_NL, blocks_run1, 18, 32)
+VARIANT(MXFP4, blocks_run8, 17, 32)
+VARIANT(IQ4_XS, blocks_run1, 136, 256)
+VARIANT(Q4_K, super_block_q4, 144, 256)
+VARIANT(Q5_K, super_block_q5, 176, 256)
+VARIANT(Q6_K, super_block_q6, 210, 256)

@@ -224,17 +224,17 @@ typedef void (*multiply_fn)(const tile *t, const q8_multiply *m, uint32_t first,
 /* Below this many activation rows each goes through the weights by itself: the second time they come from the cache. */
 enum { GEMV_COUNT = 2 };
 
-INLINE void multiply_rows(const q8_multiply *m, gemv_fn fn, uint32_t x_block) {
+INLINE void multiply_rows(const q8_multiply *m, gemv_fn fn) {
   for (uint32_t i = 0; i < m->count; i++) {
     for (uint32_t half = 0; half < 2; half++) {
-      _mm256_storeu_ps(m->ret + (size_t)i * ROWS + 8 * half, gemv(m, m->rows + 8 * half, m->tokens[i], fn, x_block));
+      fn(m, m->rows[8 * half], m->tokens[i], m->ret + (size_t)i * ROWS + 8 * half);
     }
   }
 }
 
-INLINE void multiply(const q8_multiply *m, const tile_format *f, multiply_fn multiply_tile, gemv_fn fn, uint32_t x_block) {
-  if (m->count <= GEMV_COUNT) {
-    multiply_rows(m, fn, x_block);
+INLINE void multiply(const q8_multiply *m, const tile_format *f, multiply_fn multiply_tile, gemv_fn fn) {
+  if (m->count <= GEMV_COUNT && gemv_fits(m, m->rows, f->block_bytes, f->block) && gemv_fits(m, m->rows + 8, f->block_bytes, f->block)) {
+    multiply_rows(m, fn);
     return;
   }
   tile t;
@@ -246,16 +246,16 @@ INLINE void multiply(const q8_multiply *m, const tile_format *f, multiply_fn mul
   }
 }
 
-#define VARIANT(format, multiply_tile, block_bytes, block, zero, x_block) \
+#define VARIANT(format, multiply_tile, block_bytes, block, zero) \
   void matmul_q8_##format##_avx512vnni(const q8_multiply *m) { \
     const tile_format f = {unpack_##format, (block_bytes), (block), (zero)}; \
-    multiply(m, &f, multiply_tile, gemv_##format, (x_block)); \
+    multiply(m, &f, multiply_tile, gemv_##format); \
   }
-VARIANT(Q8_0, blocks_of_32, 34, 32, 128, 32)
-VARIANT(Q4_0, blocks_of_32, 18, 32, 128, 32)
-VARIANT(IQ4_NL, blocks_of_32, 18, 32, 128, 32)
-VARIANT(MXFP4, blocks_of_32, 17, 32, 128, 32)
-VARIANT(IQ4_XS, blocks_of_32, 136, 256, 128, 32)
-VARIANT(Q4_K, super_block_q4, 144, 256, 0, 256)
-VARIANT(Q5_K, super_block_q5, 176, 256, 0, 256)
-VARIANT(Q6_K, super_block_q6, 210, 256, 0, 256)
+VARIANT(Q8_0, blocks_of_32, 34, 32, 128)
+VARIANT(Q4_0, blocks_of_32, 18, 32, 128)
+VARIANT(IQ4_NL, blocks_of_32, 18, 32, 128)
+VARIANT(MXFP4, blocks_of_32, 17, 32, 128)
+VARIANT(IQ4_XS, blocks_of_32, 136, 256, 128)
+VARIANT(Q4_K, super_block_q4, 144, 256, 0)
+VARIANT(Q5_K, super_block_q5, 176, 256, 0)
+VARIANT(Q6_K, super_block_q6, 210, 256, 0)

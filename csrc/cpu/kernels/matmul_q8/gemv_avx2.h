@@ -1,7 +1,10 @@
 /*
  * gemv_avx2.h – eight weight rows times one activation row, for every x86 variant: decode is bound by memory, and the tile's detour through
- * the cache costs more than it saves when a tile is used once. Rows are multiplied as they lie in the file, along the columns; the eight
- * sums of a block are then brought into one vector, so that floats are as in the tile.
+ * the cache costs more than it saves when a tile is used once.
+ *
+ * The rows are read as they lie in the file, from the first byte to the last, which the processor's prefetchers know how to follow: eight
+ * rows side by side were slower by a third (test/bench/LOG.md). Eight neighbouring blocks are multiplied at a time and their sums brought
+ * into one vector, lane i for block i; the products are then added one by one, in the order of the blocks, as in ref.c.
  */
 #ifndef CPU_KERNELS_MATMUL_Q8_GEMV_AVX2_H
 #define CPU_KERNELS_MATMUL_Q8_GEMV_AVX2_H
@@ -10,35 +13,25 @@
 
 #define GEMV_INLINE static inline __attribute__((always_inline))
 
-/* A chunk of one activation row, and where the next tile's weights begin. */
-typedef struct gemv_x {
-  const int8_t *codes;
-  const float *scales;
-  const int16_t *sums;
-  const uint8_t *next;
-} gemv_x;
+/* Rows of a tile; columns beyond which the tables of x would not fit; bytes between what is read and what is fetched. */
+enum { GEMV_ROWS = 8, GEMV_COLS_MAX = 32768, GEMV_AHEAD = 3072 };
 
 /*
- * The next tile's share of a block is fetched while this tile's is multiplied, a few lines with each row so that the processor's queue of
- * misses never fills: eight streams are too many for its own prefetcher. A tile's rows follow each other, so its share is one run of bytes.
+ * Word i of the result: the sum of the eight words of `row(i)`. Each pair is added at once, so that few sums are alive at a time,
+ * and in this order, which is that of memory.
  */
-GEMV_INLINE void prefetch_share(const uint8_t *next, size_t at, size_t bytes, uint32_t row) {
-  const size_t lines = (8 * bytes + 63) / 64;
-#pragma GCC unroll 4
-  for (size_t line = lines * row / 8; line < lines * (row + 1) / 8; line++) {
-    _mm_prefetch((const char *)next + 8 * at + line * 64, _MM_HINT_T0);
-  }
-}
-
-/*
- * Word i of the result: the sum of the eight words of `row(i)`. Each pair of rows is added at once, so that few sums are alive at a time.
- */
-#define SUM_FOUR(row, i) \
-  _mm256_hadd_epi32(_mm256_hadd_epi32(row(i), row((i) + 1)), _mm256_hadd_epi32(row((i) + 2), row((i) + 3)))
 #define SUM_ROWS(row, ret) \
   do { \
-    const __m256i low_ = SUM_FOUR(row, 0); \
-    const __m256i high_ = SUM_FOUR(row, 4); \
+    const __m256i row0_ = row(0); \
+    const __m256i sum01_ = _mm256_hadd_epi32(row0_, row(1)); \
+    const __m256i row2_ = row(2); \
+    const __m256i sum23_ = _mm256_hadd_epi32(row2_, row(3)); \
+    const __m256i low_ = _mm256_hadd_epi32(sum01_, sum23_); \
+    const __m256i row4_ = row(4); \
+    const __m256i sum45_ = _mm256_hadd_epi32(row4_, row(5)); \
+    const __m256i row6_ = row(6); \
+    const __m256i sum67_ = _mm256_hadd_epi32(row6_, row(7)); \
+    const __m256i high_ = _mm256_hadd_epi32(sum45_, sum67_); \
     (ret) = _mm256_add_epi32(_mm256_permute2x128_si256(low_, high_, 0x20), _mm256_permute2x128_si256(low_, high_, 0x31)); \
   } while (0)
 
@@ -62,7 +55,16 @@ GEMV_INLINE __m256i add_dot(__m256i sum, __m256i codes, __m256i x) {
 }
 #endif
 
-/* ---- a scale per 32 ---- */
+/* A part of what eight blocks of `bytes` from p on will be followed by: line by line, a few with each block. */
+GEMV_INLINE void prefetch_part(const uint8_t *p, size_t bytes, uint32_t lane) {
+  const size_t lines = (8 * bytes + 63) / 64;
+#pragma GCC unroll 4
+  for (size_t line = lines * lane / 8; line < lines * (lane + 1) / 8; line++) {
+    _mm_prefetch((const char *)p + GEMV_AHEAD + line * 64, _MM_HINT_T0);
+  }
+}
+
+/* ---- a scale per 32: a group is the eight blocks of a chunk of one row ---- */
 
 /* 16 bytes as 32 nibbles: the low ones, then the high ones. */
 GEMV_INLINE __m256i spread_nibbles(const uint8_t *p) {
@@ -73,7 +75,7 @@ GEMV_INLINE __m256i spread_nibbles(const uint8_t *p) {
 GEMV_INLINE __m256i dot_unsigned(__m256i w, __m256i x) { return add_dot(_mm256_setzero_si256(), w, x); }
 GEMV_INLINE __m256i dot_signed(__m256i w, __m256i x) { return dot_unsigned(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w)); }
 
-/* Codes of one row's block at p. `zero` is what unsigned codes stand too high by. */
+/* Codes at p times 32 activations. */
 typedef __m256i (*gemv_dot)(const uint8_t *p, __m256i x);
 
 GEMV_INLINE __m256i dot_Q8_0(const uint8_t *p, __m256i x) { return dot_signed(load256(p), x); }
@@ -87,78 +89,92 @@ GEMV_INLINE __m256i dot_MXFP4(const uint8_t *p, __m256i x) {
   return dot_unsigned(_mm256_shuffle_epi8(raised, spread_nibbles(p)), x);
 }
 
-GEMV_INLINE __m256 gather_e8m0(const uint8_t *const *rows, size_t offset) {
+/* Scales of the eight blocks of `bytes` each, at p. */
+typedef __m256 (*gemv_scales)(const uint8_t *p, size_t bytes);
+
+GEMV_INLINE __m256 scales_f16(const uint8_t *p, size_t bytes) {
+  const uint8_t *blocks[8];
+#pragma GCC unroll 8
+  for (size_t i = 0; i < 8; i++) {
+    blocks[i] = p + i * bytes;
+  }
+  return gather_f16(blocks, 0);
+}
+
+GEMV_INLINE __m256 scales_e8m0(const uint8_t *p, size_t bytes) {
   float d[8];
-  for (int i = 0; i < 8; i++) {
-    d[i] = quant_e8m0_half(rows[i][offset]);
+#pragma GCC unroll 8
+  for (size_t i = 0; i < 8; i++) {
+    d[i] = quant_e8m0_half(p[i * bytes]);
   }
   return _mm256_loadu_ps(d);
 }
 
-typedef __m256 (*gemv_scales)(const uint8_t *const *rows, size_t offset);
-
-GEMV_INLINE __m256i dot_row(const uint8_t *row, size_t at, size_t codes, gemv_dot dot, __m256i activations, const gemv_x *x, size_t block_bytes,
-                            uint32_t i) {
-  prefetch_share(x->next, at, block_bytes, i);
-  return dot(row + at + codes, activations);
+/* d times the eight 6-bit scales of a super-block. */
+GEMV_INLINE __m256 scales_IQ4_XS(const uint8_t *p, size_t bytes) {
+  const __m256i low = _mm256_srlv_epi32(_mm256_set1_epi32((int32_t)read_u32(p + 4)), _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
+  const __m256i high = _mm256_srlv_epi32(_mm256_set1_epi32(read_u16(p + 2)), _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14));
+  const __m256i six = _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi32(15)),
+                                      _mm256_slli_epi32(_mm256_and_si256(high, _mm256_set1_epi32(3)), 4));
+  (void)bytes;
+  return _mm256_mul_ps(_mm256_set1_ps(read_f16(p)), _mm256_cvtepi32_ps(_mm256_sub_epi32(six, _mm256_set1_epi32(32))));
 }
 
-/* Block at `at` of each row, its codes `codes` bytes further; `block_bytes` are the block's own, without a super-block's head. */
-GEMV_INLINE __m256 gemv_block(const uint8_t *const *rows, size_t at, size_t codes, size_t block_bytes, gemv_dot dot, int zero, __m256 d,
-                              const gemv_x *x, uint32_t b, __m256 y) {
-  const __m256i activations = load256(x->codes + 32 * b);
+/* Where the codes of a format with a scale per 32 lie in a chunk of a row, and what unsigned codes stand too high by. */
+typedef struct gemv_format {
+  size_t chunk_bytes, codes, stride;
+  gemv_dot dot;
+  gemv_scales scales;
+  int zero;
+} gemv_format;
+
+GEMV_INLINE __m256i dot_block(const gemv_format f, const uint8_t *p, const int8_t *x, uint32_t lane) {
+  prefetch_part(p, f.chunk_bytes / 8, lane);
+  return f.dot(p + f.codes + lane * f.stride, load256(x + 32 * lane));
+}
+
+/* The eight products of a chunk at p, before they are added. */
+GEMV_INLINE __m256 multiply_chunk(const gemv_format f, const uint8_t *p, const int8_t *x, const float *scales, const int16_t *sums) {
   __m256i sum;
-#define ROW(i) dot_row(rows[i], at, codes, dot, activations, x, block_bytes, (i))
-  SUM_ROWS(ROW, sum);
-#undef ROW
-  if (zero != 0) {
-    sum = _mm256_sub_epi32(sum, _mm256_set1_epi32(zero * (x->sums[2 * b] + x->sums[2 * b + 1])));
+#define LANE(i) dot_block(f, p, x, (i))
+  SUM_ROWS(LANE, sum);
+#undef LANE
+  if (f.zero != 0) {
+    sum = _mm256_sub_epi32(sum, _mm256_madd_epi16(load256(sums), _mm256_set1_epi16((short)f.zero)));
   }
-  const __m256 scale = _mm256_mul_ps(d, _mm256_set1_ps(x->scales[b]));
-  return _mm256_add_ps(y, _mm256_mul_ps(scale, _mm256_cvtepi32_ps(sum)));
+  return _mm256_mul_ps(_mm256_mul_ps(f.scales(p, f.stride), _mm256_loadu_ps(scales)), _mm256_cvtepi32_ps(sum));
 }
 
-GEMV_INLINE __m256 gemv_blocks(const uint8_t *const *rows, uint32_t first, uint32_t blocks, const gemv_x *x, __m256 y, size_t block_bytes,
-                               size_t codes, gemv_dot dot, gemv_scales scales, int zero) {
-  for (uint32_t b = 0; b < blocks; b++) {
-    const size_t at = (size_t)(first / 32 + b) * block_bytes;
-    y = gemv_block(rows, at, codes, block_bytes, dot, zero, scales(rows, at), x, b, y);
+GEMV_INLINE void gemv_blocks(const gemv_format f, const q8_multiply *m, const uint8_t *rows, uint32_t token, float *ret) {
+  const int8_t *codes = m->x->codes + token * m->x->code_stride;
+  const float *scales = m->x->scales + token * m->x->scale_stride;
+  const int16_t *sums = m->x->sums + token * m->x->sum_stride;
+  for (uint32_t row = 0; row < GEMV_ROWS; row++) {
+    float y = 0;
+    for (uint32_t first = 0; first < m->cols; first += Q8_CHUNK) {
+      float products[8];
+      _mm256_storeu_ps(products, multiply_chunk(f, rows, codes + first, scales + first / 32, sums + first / Q8_SUM));
+#pragma GCC unroll 8
+      for (int i = 0; i < 8; i++) {
+        y += products[i];
+      }
+      rows += f.chunk_bytes;
+    }
+    ret[row] = y;
   }
-  return y;
 }
 
-GEMV_INLINE __m256 gemv_Q8_0(const uint8_t *const *rows, uint32_t first, uint32_t blocks, const gemv_x *x, __m256 y) {
-  return gemv_blocks(rows, first, blocks, x, y, 34, 2, dot_Q8_0, gather_f16, 0);
-}
-GEMV_INLINE __m256 gemv_Q4_0(const uint8_t *const *rows, uint32_t first, uint32_t blocks, const gemv_x *x, __m256 y) {
-  return gemv_blocks(rows, first, blocks, x, y, 18, 2, dot_Q4_0, gather_f16, 8);
-}
-GEMV_INLINE __m256 gemv_IQ4_NL(const uint8_t *const *rows, uint32_t first, uint32_t blocks, const gemv_x *x, __m256 y) {
-  return gemv_blocks(rows, first, blocks, x, y, 18, 2, dot_IQ4, gather_f16, 0);
-}
-GEMV_INLINE __m256 gemv_MXFP4(const uint8_t *const *rows, uint32_t first, uint32_t blocks, const gemv_x *x, __m256 y) {
-  return gemv_blocks(rows, first, blocks, x, y, 17, 1, dot_MXFP4, gather_e8m0, 12);
-}
+/* ---- blocks of 256: a group is eight neighbours, of one row or of several ---- */
 
-GEMV_INLINE __m256 gemv_IQ4_XS(const uint8_t *const *rows, uint32_t first, uint32_t blocks, const gemv_x *x, __m256 y) {
-  const size_t at = (size_t)(first / 256) * 136;
-  __m256i v[4];
-  (void)blocks; /* rows of this format are whole chunks */
-  transpose4(rows, at, v); /* words 0 and 1: d, the high bits of all scales, their low bits */
-  const __m256 d = low_halves(v[0]);
-  const __m256i high = _mm256_srli_epi32(v[0], 16);
-  for (int b = 0; b < 8; b++) {
-    const __m256i low4 = _mm256_and_si256(_mm256_srl_epi32(v[1], _mm_cvtsi32_si128(4 * b)), _mm256_set1_epi32(15));
-    const __m256i high2 = _mm256_and_si256(_mm256_srl_epi32(high, _mm_cvtsi32_si128(2 * b)), _mm256_set1_epi32(3));
-    const __m256i scale = _mm256_sub_epi32(_mm256_or_si256(low4, _mm256_slli_epi32(high2, 4)), _mm256_set1_epi32(32));
-    y = gemv_block(rows, at + 17 * (size_t)b, 8 - (size_t)b, 17, dot_IQ4, 0, _mm256_mul_ps(d, _mm256_cvtepi32_ps(scale)), x, (uint32_t)b, y);
-  }
-  return y;
-}
+/* What eight lanes read of x. Groups that fall on the same columns share it. */
+typedef struct gemv_lanes {
+  _Alignas(32) int32_t sums[GROUPS / 2][8]; /* pairs of neighbouring sums */
+  _Alignas(32) float scales[8];
+  const int8_t *codes[8];
+  const int16_t *own_sums[8];
+} gemv_lanes;
 
-/* ---- blocks of 256 ---- */
-
-/* The integer and float scales of eight rows. */
+/* The integer and float scales of eight blocks. */
 typedef struct gemv_tables {
   _Alignas(32) int32_t scales[GROUPS][8];
   _Alignas(32) int32_t minima[GROUPS / 2][8];
@@ -170,35 +186,41 @@ typedef struct gemv_tables {
  * After the tables are written: what follows reads them from memory. Otherwise the compiler takes words out of the vectors that it has
  * just stored, by shifts, where a broadcasting load costs nothing.
  */
-GEMV_INLINE void tables_are_written(const gemv_tables *t) { __asm__ volatile("" : : "r"(t) : "memory"); }
+GEMV_INLINE void tables_are_written(const void *t) { __asm__ volatile("" : : "r"(t) : "memory"); }
 
-GEMV_INLINE tile_part gemv_part(gemv_tables *t) { return (tile_part){NULL, &t->scales[0][0], &t->minima[0][0], t->d, t->dmin, 8, 0}; }
-
-GEMV_INLINE __m256i weigh_minima(const gemv_tables *t, const gemv_x *x) {
-  __m256i minimum = _mm256_setzero_si256();
+static inline void read_lanes(const q8_multiply *m, uint32_t token, uint32_t first_block, uint32_t blocks, gemv_lanes *ret) {
+  __m256i v[8];
 #pragma GCC unroll 8
-  for (int g = 0; g < GROUPS / 2; g++) {
-    minimum = add_words(minimum, load256(t->minima[g]), broadcast32(x->sums + 2 * g));
+  for (uint32_t i = 0; i < 8; i++) {
+    const uint32_t block = (first_block + i) % blocks;
+    ret->codes[i] = m->x->codes + token * m->x->code_stride + (size_t)block * Q8_CHUNK;
+    ret->own_sums[i] = m->x->sums + token * m->x->sum_stride + (size_t)block * GROUPS;
+    ret->scales[i] = m->x->scales[token * m->x->scale_stride + block];
+    v[i] = load256(ret->own_sums[i]);
   }
-  return minimum;
+  transpose8(v);
+#pragma GCC unroll 8
+  for (uint32_t g = 0; g < 8; g++) {
+    _mm256_store_si256((__m256i *)ret->sums[g], v[g]);
+  }
 }
 
 GEMV_INLINE __m256i add_weighed(__m256i sum, __m256i codes, const int8_t *x, __m256i scale) {
   return add_words(sum, _mm256_maddubs_epi16(codes, load256(x)), scale);
 }
 
-GEMV_INLINE __m256i row_Q4_K(const uint8_t *block, const gemv_tables *t, int row, const gemv_x *x) {
+GEMV_INLINE __m256i row_Q4_K(const uint8_t *block, const gemv_tables *t, int lane, const int8_t *x) {
   __m256i sum = _mm256_setzero_si256();
 #pragma GCC unroll 4
   for (int run = 0; run < 4; run++) {
     const __m256i v = load256(block + 16 + 32 * run);
-    sum = add_weighed(sum, low_nibbles(v), x->codes + 64 * run, broadcast32(&t->scales[2 * run][row]));
-    sum = add_weighed(sum, high_nibbles(v), x->codes + 64 * run + 32, broadcast32(&t->scales[2 * run + 1][row]));
+    sum = add_weighed(sum, low_nibbles(v), x + 64 * run, broadcast32(&t->scales[2 * run][lane]));
+    sum = add_weighed(sum, high_nibbles(v), x + 64 * run + 32, broadcast32(&t->scales[2 * run + 1][lane]));
   }
   return sum;
 }
 
-GEMV_INLINE __m256i row_Q5_K(const uint8_t *block, const gemv_tables *t, int row, const gemv_x *x) {
+GEMV_INLINE __m256i row_Q5_K(const uint8_t *block, const gemv_tables *t, int lane, const int8_t *x) {
   const __m256i sixteen = _mm256_set1_epi8(16);
   __m256i sum = _mm256_setzero_si256();
   const __m256i high = load256(block + 16);
@@ -209,8 +231,8 @@ GEMV_INLINE __m256i row_Q5_K(const uint8_t *block, const gemv_tables *t, int row
     const __m256i second = run < 2 ? _mm256_slli_epi16(high, 3 - 2 * run) : _mm256_srli_epi16(high, 2 * run - 3);
     const __m256i low5 = _mm256_or_si256(low_nibbles(v), _mm256_and_si256(first, sixteen));
     const __m256i high5 = _mm256_or_si256(high_nibbles(v), _mm256_and_si256(second, sixteen));
-    sum = add_weighed(sum, low5, x->codes + 64 * run, broadcast32(&t->scales[2 * run][row]));
-    sum = add_weighed(sum, high5, x->codes + 64 * run + 32, broadcast32(&t->scales[2 * run + 1][row]));
+    sum = add_weighed(sum, low5, x + 64 * run, broadcast32(&t->scales[2 * run][lane]));
+    sum = add_weighed(sum, high5, x + 64 * run + 32, broadcast32(&t->scales[2 * run + 1][lane]));
   }
   return sum;
 }
@@ -223,13 +245,11 @@ GEMV_INLINE __m256i spread_pair(__m256i words, int pair) {
 }
 
 /* Each vector of 32 codes holds two groups of 16, the first in its lower half. Codes stand 32 too high, which the sums of x make good. */
-GEMV_INLINE __m256i row_Q6_K(const uint8_t *block, const gemv_tables *t, int row, const gemv_x *x) {
+GEMV_INLINE __m256i row_Q6_K(const uint8_t *block, const int16_t *sums, const int8_t *x) {
   const __m256i upper = _mm256_set1_epi8(0x30);
   const __m256i scales = _mm256_cvtepi8_epi16(load128(block + 192));
-  const __m256i zero = _mm256_slli_epi32(_mm256_madd_epi16(scales, load256(x->sums)), 5);
+  const __m256i zero = _mm256_slli_epi32(_mm256_madd_epi16(scales, load256(sums)), 5);
   __m256i sum = _mm256_sub_epi32(_mm256_setzero_si256(), zero);
-  (void)t;
-  (void)row;
 #pragma GCC unroll 2
   for (int half = 0; half < 2; half++) {
     const __m256i high = load256(block + 128 + 32 * half);
@@ -240,7 +260,7 @@ GEMV_INLINE __m256i row_Q6_K(const uint8_t *block, const gemv_tables *t, int row
       const __m256i bits = part == 0 ? high : _mm256_srli_epi16(high, 2);
       const __m256i low6 = _mm256_or_si256(low_nibbles(v), _mm256_and_si256(_mm256_slli_epi16(bits, 4), upper));
       const __m256i high6 = _mm256_or_si256(high_nibbles(v), _mm256_and_si256(bits, upper));
-      const int8_t *codes = x->codes + 128 * half + 32 * part;
+      const int8_t *codes = x + 128 * half + 32 * part;
       sum = add_weighed(sum, low6, codes, spread_pair(eight, part));
       sum = add_weighed(sum, high6, codes + 64, spread_pair(eight, part + 2));
     }
@@ -248,62 +268,146 @@ GEMV_INLINE __m256i row_Q6_K(const uint8_t *block, const gemv_tables *t, int row
   return sum;
 }
 
-typedef __m256i (*gemv_row)(const uint8_t *block, const gemv_tables *t, int row, const gemv_x *x);
+typedef __m256i (*gemv_row)(const uint8_t *block, const gemv_tables *t, int lane, const int8_t *x);
 
-GEMV_INLINE __m256i weigh_row(const uint8_t *const *rows, size_t at, size_t block_bytes, gemv_row row, const gemv_tables *t, uint32_t i,
-                              const gemv_x *x) {
-  prefetch_share(x->next, at, block_bytes, i);
-  return row(rows[i] + at, t, (int)i, x);
+GEMV_INLINE __m256i weigh_block(const uint8_t *p, size_t bytes, gemv_row row, const gemv_tables *t, uint32_t lane, const gemv_lanes *x) {
+  prefetch_part(p, bytes, lane);
+  return row(p + lane * bytes, t, (int)lane, x->codes[lane]);
 }
 
-GEMV_INLINE __m256i gemv_rows(const uint8_t *const *rows, size_t at, size_t block_bytes, gemv_row row, const gemv_tables *t, const gemv_x *x) {
-  __m256i sum;
-#define ROW(i) weigh_row(rows, at, block_bytes, row, t, (i), x)
-  SUM_ROWS(ROW, sum);
-#undef ROW
-  return sum;
-}
+/* The products of eight blocks at p: what is added, and what is then taken away. */
+typedef struct gemv_products {
+  __m256 plus, minus;
+} gemv_products;
 
-GEMV_INLINE __m256 gemv_k(const uint8_t *const *rows, size_t at, size_t block_bytes, gemv_row row, const gemv_x *x, __m256 y) {
+typedef gemv_products (*gemv_group)(const uint8_t *p, const gemv_lanes *x);
+
+GEMV_INLINE gemv_products group_k(const uint8_t *p, size_t bytes, gemv_row row, const gemv_lanes *x) {
   gemv_tables t;
-  const tile_part part = gemv_part(&t);
-  unpack_k_scales(rows, at, &part);
-  tables_are_written(&t);
-  const __m256 scale = _mm256_set1_ps(x->scales[0]);
-  const __m256i sum = gemv_rows(rows, at, block_bytes, row, &t, x);
-  y = _mm256_add_ps(y, _mm256_mul_ps(_mm256_mul_ps(_mm256_load_ps(t.d), scale), _mm256_cvtepi32_ps(sum)));
-  return _mm256_sub_ps(y, _mm256_mul_ps(_mm256_mul_ps(_mm256_load_ps(t.dmin), scale), _mm256_cvtepi32_ps(weigh_minima(&t, x))));
-}
-
-GEMV_INLINE __m256 gemv_Q4_K(const uint8_t *const *rows, uint32_t first, uint32_t blocks, const gemv_x *x, __m256 y) {
-  (void)blocks;
-  return gemv_k(rows, (size_t)(first / 256) * 144, 144, row_Q4_K, x, y);
-}
-
-GEMV_INLINE __m256 gemv_Q5_K(const uint8_t *const *rows, uint32_t first, uint32_t blocks, const gemv_x *x, __m256 y) {
-  (void)blocks;
-  return gemv_k(rows, (size_t)(first / 256) * 176, 176, row_Q5_K, x, y);
-}
-
-GEMV_INLINE __m256 gemv_Q6_K(const uint8_t *const *rows, uint32_t first, uint32_t blocks, const gemv_x *x, __m256 y) {
-  const size_t at = (size_t)(first / 256) * 210;
-  (void)blocks;
-  const __m256 scale = _mm256_mul_ps(gather_f16(rows, at + 208), _mm256_set1_ps(x->scales[0]));
-  return _mm256_add_ps(y, _mm256_mul_ps(scale, _mm256_cvtepi32_ps(gemv_rows(rows, at, 210, row_Q6_K, NULL, x))));
-}
-
-typedef __m256 (*gemv_fn)(const uint8_t *const *rows, uint32_t first, uint32_t blocks, const gemv_x *x, __m256 y);
-
-/* Eight rows times activation row `token`. */
-GEMV_INLINE __m256 gemv(const q8_multiply *m, const uint8_t *const *rows, uint32_t token, gemv_fn fn, uint32_t x_block) {
-  __m256 y = _mm256_setzero_ps();
-  for (uint32_t first = 0; first < m->cols; first += Q8_CHUNK) {
-    const uint32_t elements = m->cols - first < Q8_CHUNK ? m->cols - first : Q8_CHUNK;
-    const gemv_x x = {m->x->codes + token * m->x->code_stride + first, m->x->scales + token * m->x->scale_stride + first / x_block,
-                      m->x->sums + token * m->x->sum_stride + first / Q8_SUM, rows[0] + m->ahead};
-    y = fn(rows, first, elements / 32, &x, y);
+  const uint8_t *blocks[8];
+#pragma GCC unroll 8
+  for (size_t i = 0; i < 8; i++) {
+    blocks[i] = p + i * bytes;
   }
-  return y;
+  const tile_part part = {.scales = &t.scales[0][0], .minima = &t.minima[0][0], .d = t.d, .dmin = t.dmin, .rows = 8};
+  unpack_k_scales(blocks, 0, &part);
+  tables_are_written(&t);
+  __m256i sum;
+#define LANE(i) weigh_block(p, bytes, row, &t, (i), x)
+  SUM_ROWS(LANE, sum);
+#undef LANE
+  __m256i minimum = _mm256_setzero_si256();
+#pragma GCC unroll 8
+  for (int g = 0; g < GROUPS / 2; g++) {
+    minimum = _mm256_add_epi32(minimum, _mm256_madd_epi16(load256(t.minima[g]), load256(x->sums[g])));
+  }
+  const __m256 scales = _mm256_load_ps(x->scales);
+  return (gemv_products){_mm256_mul_ps(_mm256_mul_ps(_mm256_load_ps(t.d), scales), _mm256_cvtepi32_ps(sum)),
+                         _mm256_mul_ps(_mm256_mul_ps(_mm256_load_ps(t.dmin), scales), _mm256_cvtepi32_ps(minimum))};
+}
+
+GEMV_INLINE gemv_products group_Q4_K(const uint8_t *p, const gemv_lanes *x) { return group_k(p, 144, row_Q4_K, x); }
+GEMV_INLINE gemv_products group_Q5_K(const uint8_t *p, const gemv_lanes *x) { return group_k(p, 176, row_Q5_K, x); }
+
+GEMV_INLINE __m256i weigh_Q6_K(const uint8_t *p, uint32_t lane, const gemv_lanes *x) {
+  prefetch_part(p, 210, lane);
+  return row_Q6_K(p + 210 * lane, x->own_sums[lane], x->codes[lane]);
+}
+
+GEMV_INLINE gemv_products group_Q6_K(const uint8_t *p, const gemv_lanes *x) {
+  __m256i sum;
+#define LANE(i) weigh_Q6_K(p, (i), x)
+  SUM_ROWS(LANE, sum);
+#undef LANE
+  const __m256 scales = _mm256_mul_ps(scales_f16(p + 208, 210), _mm256_load_ps(x->scales));
+  return (gemv_products){_mm256_mul_ps(scales, _mm256_cvtepi32_ps(sum)), _mm256_setzero_ps()};
+}
+
+GEMV_INLINE float add_one(float y, float plus, float minus, int has_minima) { return has_minima ? (y + plus) - minus : y + plus; }
+
+/* Adds a group's products to the rows they belong to, block after block: lanes [0, 8) are blocks from `block` on, `blocks` to a row. */
+GEMV_INLINE void add_products(const gemv_products p, int has_minima, uint32_t block, uint32_t blocks, float *ret) {
+  float plus[8];
+  float minus[8];
+  _mm256_storeu_ps(plus, p.plus);
+  _mm256_storeu_ps(minus, p.minus);
+  if (blocks >= 8) { /* all of one row */
+    float y = ret[block / blocks];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) {
+      y = add_one(y, plus[i], minus[i], has_minima);
+    }
+    ret[block / blocks] = y;
+    return;
+  }
+  for (uint32_t i = 0; i < 8; i++) {
+    float *y = &ret[(block + i) / blocks];
+    *y = add_one(*y, plus[i], minus[i], has_minima);
+  }
+}
+
+GEMV_INLINE void gemv_super_blocks(const q8_multiply *m, const uint8_t *rows, uint32_t token, size_t bytes, gemv_group group, int has_minima,
+                                   float *ret) {
+  enum { PATTERNS = GEMV_COLS_MAX / Q8_CHUNK / 8 };
+  gemv_lanes lanes[PATTERNS];
+  const uint32_t blocks = m->cols / Q8_CHUNK;
+  const uint32_t patterns = blocks < 8 ? 1 : blocks / 8;
+  for (uint32_t p = 0; p < patterns; p++) {
+    read_lanes(m, token, 8 * p, blocks, &lanes[p]);
+  }
+  tables_are_written(lanes);
+  for (uint32_t row = 0; row < GEMV_ROWS; row++) {
+    ret[row] = 0;
+  }
+  for (uint32_t g = 0; g < blocks; g++) {
+    add_products(group(rows + (size_t)g * 8 * bytes, &lanes[g % patterns]), has_minima, 8 * g, blocks, ret);
+  }
+}
+
+/* ---- what the variants call ---- */
+
+/* One format for eight rows that follow each other from `rows` on. */
+typedef void (*gemv_fn)(const q8_multiply *m, const uint8_t *rows, uint32_t token, float *ret);
+
+#define GEMV_BLOCKS(format, ...) \
+  GEMV_INLINE void gemv_##format(const q8_multiply *m, const uint8_t *rows, uint32_t token, float *ret) { \
+    gemv_blocks((gemv_format){__VA_ARGS__}, m, rows, token, ret); \
+  }
+GEMV_BLOCKS(Q8_0, 272, 2, 34, dot_Q8_0, scales_f16, 0)
+GEMV_BLOCKS(Q4_0, 144, 2, 18, dot_Q4_0, scales_f16, 8)
+GEMV_BLOCKS(IQ4_NL, 144, 2, 18, dot_IQ4, scales_f16, 0)
+GEMV_BLOCKS(MXFP4, 136, 1, 17, dot_MXFP4, scales_e8m0, 12)
+GEMV_BLOCKS(IQ4_XS, 136, 8, 16, dot_IQ4, scales_IQ4_XS, 0)
+
+#define GEMV_SUPER_BLOCKS(format, bytes, has_minima) \
+  GEMV_INLINE void gemv_##format(const q8_multiply *m, const uint8_t *rows, uint32_t token, float *ret) { \
+    gemv_super_blocks(m, rows, token, (bytes), group_##format, (has_minima), ret); \
+  }
+GEMV_SUPER_BLOCKS(Q4_K, 144, 1)
+GEMV_SUPER_BLOCKS(Q5_K, 176, 1)
+GEMV_SUPER_BLOCKS(Q6_K, 210, 0)
+
+/* Eight rows from rows[0] on follow each other without a gap, and fill whole groups. */
+GEMV_INLINE int gemv_fits(const q8_multiply *m, const uint8_t *const *rows, size_t block_bytes, uint32_t block) {
+  const size_t row_bytes = (size_t)(m->cols / block) * block_bytes;
+  const uint32_t blocks = m->cols / Q8_CHUNK;
+  if (m->cols % Q8_CHUNK != 0 || m->cols > GEMV_COLS_MAX || (blocks % 8 != 0 && 8 % blocks != 0)) {
+    return 0;
+  }
+  for (int i = 1; i < GEMV_ROWS; i++) {
+    if (rows[i] != rows[0] + (size_t)i * row_bytes) {
+      return 0;
+    }
+  }
+  return 1;
+}
+
+/* The next tile's share of a chunk is fetched while this tile is unpacked. */
+GEMV_INLINE void prefetch_share(const uint8_t *row, size_t ahead, size_t at, size_t bytes) {
+#pragma GCC unroll 4
+  for (size_t line = 0; line < bytes; line += 64) {
+    _mm_prefetch((const char *)row + ahead + at + line, _MM_HINT_T0);
+  }
 }
 
 #endif

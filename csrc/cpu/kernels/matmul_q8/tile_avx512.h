@@ -58,7 +58,7 @@ INLINE void unpack_tile(const q8_multiply *m, const tile_format *f, uint32_t fir
     const tile_part part = {&t->codes[0][32 * half], &t->scales[0][8 * half], &t->minima[0][8 * half], &t->d[0][8 * half], t->dmin + 8 * half,
                             ROWS, f->zero};
     for (uint32_t i = 0; i < 8; i++) {
-      prefetch_share(rows[0] + m->ahead, first / f->block * f->block_bytes, elements / f->block * f->block_bytes, i);
+      prefetch_share(rows[i], m->ahead, first / f->block * f->block_bytes, elements / f->block * f->block_bytes);
     }
     f->unpack(rows, first, elements / 32, &part);
   }

@@ -8,6 +8,7 @@
   void matmul_q8_##format##_ref(const q8_multiply *m); \
   void matmul_q8_##format##_avx2(const q8_multiply *m); \
   void matmul_q8_##format##_avx512vnni(const q8_multiply *m); \
+  void matmul_q8_##format##_amx_int8(const q8_multiply *m); \
   void matmul_q8_##format##_neon_dotprod(const q8_multiply *m); \
   void matmul_q8_##format##_neon_i8mm(const q8_multiply *m);
 MATMUL_Q8_FORMATS(X)
