@@ -1,6 +1,6 @@
 # The one front door. Targets say what they need and install it (scripts/setup.sh); nothing else prepares the machine.
 .DEFAULT_GOAL := help
-.PHONY: help setup tools build run test check fuzz fmt fmtcheck lint types layers arm64 clean
+.PHONY: help setup tools build run test check bench fuzz fmt fmtcheck lint types layers arm64 clean
 BUN := node_modules/.bin/bun
 DENO := node_modules/.bin/deno
 
@@ -27,6 +27,9 @@ check: setup ## the gate: format, lint, types, layers, both compilers, arm64, th
 	@scripts/check_library.sh
 	@$(MAKE) --no-print-directory arm64
 	@scripts/test.sh
+
+bench: setup build ## the README's speed table: this machine, a synthetic model of full shape, other engines (an hour, 7 GB of disk)
+	@scripts/bench.sh
 
 fmt: tools ## format the TypeScript
 	@$(DENO) fmt

@@ -344,7 +344,7 @@ export const STATUS_TEXT: Record<number, { name: string; meaning: string }> = {
   [-7]: { name: "E_DTYPE", meaning: "a tensor has a type that is not supported" },
   [-8]: { name: "E_CONTEXT", meaning: "the sequence's context is full" },
   [-9]: { name: "E_LIMIT", meaning: "no free sequence, or more rows than a step holds" },
-  [-10]: { name: "E_DEVICE", meaning: "the plan names a device that is not there" },
+  [-10]: { name: "E_DEVICE", meaning: "the plan or SURGE_ISA names what this machine does not have" },
   [-11]: { name: "E_NUMERIC", meaning: "logits are not finite" },
   [-12]: { name: "E_POISONED", meaning: "the engine is broken and must be closed" },
 };

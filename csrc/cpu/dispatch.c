@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #if defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -43,9 +46,20 @@ static const cpu_kernels TABLES[] = {
 
 enum { TABLE_COUNT = sizeof TABLES / sizeof TABLES[0] };
 
+#if defined(__x86_64__)
+/* Bit 29 of leaf 1; not every compiler's __builtin_cpu_supports knows the name. */
+static int has_f16c(void) {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1) != 0;
+}
+#endif
+
 static int runs_here(const char *name) {
 #if defined(__x86_64__)
-  const int has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  const int has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
   if (strcmp(name, "avx2") == 0) {
     return has_avx2;
   }
@@ -85,7 +99,7 @@ static int32_t find_named(const char *name, const cpu_kernels **ret_kernels, sur
       return SURGE_OK;
     }
   }
-  return error_set(err, SURGE_E_ARGUMENT, "SURGE_ISA is \"%.32s\", which is unknown or not possible on this processor", name);
+  return error_set(err, SURGE_E_DEVICE, "SURGE_ISA is \"%.32s\", which is unknown or not possible on this processor", name);
 }
 
 int32_t cpu_dispatch(const cpu_kernels **ret_kernels, surge_error *err) {

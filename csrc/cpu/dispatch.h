@@ -38,7 +38,7 @@ typedef struct cpu_kernels {
   probe_int8_fn probe_int8;
 } cpu_kernels;
 
-/* The best table this processor runs, or the one SURGE_ISA names. E_ARGUMENT where that name is unknown or not possible here. */
+/* The best table this processor runs, or the one SURGE_ISA names. E_DEVICE where that name is unknown or not possible here. */
 int32_t cpu_dispatch(const cpu_kernels **ret_kernels, surge_error *err);
 /* All tables that run here, the plainest (ref) first; NULL past the end. For tests and reports. */
 const cpu_kernels *cpu_dispatch_at(uint32_t index);

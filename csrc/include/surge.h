@@ -27,7 +27,7 @@
   X(E_DTYPE, -7, "a tensor has a type that is not supported") \
   X(E_CONTEXT, -8, "the sequence's context is full") \
   X(E_LIMIT, -9, "no free sequence, or more rows than a step holds") \
-  X(E_DEVICE, -10, "the plan names a device that is not there") \
+  X(E_DEVICE, -10, "the plan or SURGE_ISA names what this machine does not have") \
   X(E_NUMERIC, -11, "logits are not finite") \
   X(E_POISONED, -12, "the engine is broken and must be closed")
 

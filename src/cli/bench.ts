@@ -4,8 +4,9 @@ import { EXIT, SurgeError } from "../base/errors.ts";
 import { startEngine } from "../engine/client.ts";
 import { chatPlan } from "../plan/default_plan.ts";
 import { readMachine } from "../plan/machine.ts";
+import { type Peer, PEERS, runPeer } from "../tools/peers.ts";
 import { benchContext, benchModel, type BenchOptions, type BenchResult } from "../tools/bench.ts";
-import { percentile } from "../tools/roofline.ts";
+import { percentile, percentiles } from "../tools/roofline.ts";
 import { type Command, modelAndRest } from "./command.ts";
 import { MODEL_FLAG, type Parsed, PLAN_FLAGS } from "./flags.ts";
 import { manifestOf, openEngine, planFlags } from "./session.ts";
@@ -61,6 +62,7 @@ function line(result: BenchResult): string {
 }
 
 async function benchOne(model: string, args: Parsed) {
+  const peers = peersOf(args);
   const manifest = manifestOf(model);
   const machine = readMachine();
   const abort = new AbortController();
@@ -81,22 +83,49 @@ async function benchOne(model: string, args: Parsed) {
   const parallel = Math.max(1, ...options.batches);
   const plan = chatPlan(manifest.config, { flags: { context, ...planFlags(args), parallel }, machine });
   const client = await openEngine(manifest, plan);
+  let results: BenchResult[];
+  let isa: string;
   try {
-    const results = await benchModel(client, options);
-    const { isa } = await client.machine();
-    const median = (field: "bandwidth_gbps" | "int8_gops") => percentile(results.map((result) => result[field]), 0.5);
-    return {
-      machine: { ...processor(), threads: options.threads },
-      isa,
-      bandwidth_gbps: median("bandwidth_gbps"),
-      int8_gops: median("int8_gops"),
-      model: manifest.name,
-      plan,
-      results,
-    };
+    results = await benchModel(client, options);
+    isa = (await client.machine()).isa;
   } finally {
     await client.close();
   }
+  const median = (field: "bandwidth_gbps" | "int8_gops") => percentile(results.map((result) => result[field]), 0.5);
+  return {
+    machine: { ...processor(), threads: options.threads },
+    isa,
+    bandwidth_gbps: median("bandwidth_gbps"),
+    int8_gops: median("int8_gops"),
+    model: manifest.name,
+    plan,
+    results,
+    ...(peers.length > 0 &&
+      { versus: compare(peers, model, { results, threads: options.threads, repeats: options.repeats }) }),
+  };
+}
+
+/** Peers run between our own process's end and the report, one after the other: they do not share the machine with us. */
+function compare(peers: Peer[], model: string, { results, threads, repeats }: {
+  results: BenchResult[];
+  threads: number;
+  repeats: number;
+}) {
+  const comparable = results.filter(({ depth, batch }) => depth === 0 && batch === 1);
+  return peers.flatMap((peer) =>
+    comparable.map(({ phase, tokens, tokens_per_second: ours }) => {
+      const speed = percentiles(runPeer(peer, { model, threads, phase, tokens, repeats }));
+      return { peer, phase, tokens, tokens_per_second: speed, ratio: ours.p50 / speed.p50 };
+    })
+  );
+}
+
+function peersOf(args: Parsed): Peer[] {
+  return args.texts("vs").map((name) => {
+    const peer = PEERS.find((each) => each === name);
+    if (peer !== undefined) return peer;
+    throw new SurgeError("usage", `--vs takes ${PEERS.join(" or ")}, not "${name}".`);
+  });
 }
 
 export const bench: Command = {
@@ -111,6 +140,7 @@ export const bench: Command = {
     { name: "batch", kind: "text", value: "N,…", help: "sequences that decode together (default 1)" },
     { name: "prefill", kind: "text", value: "N,…", help: "prompt lengths (default 256,512)" },
     { name: "tokens", alias: ["n"], kind: "number", whole: true, min: 1, max: 1024, help: "decode steps of a run" },
+    { name: "vs", kind: "texts", value: "ENGINE", help: `also run ${PEERS.join(" or ")} (development tree)` },
     { name: "repeats", alias: ["r"], kind: "number", whole: true, min: 1, max: 100, help: "runs of each kind" },
     ...PLAN_FLAGS,
   ],

@@ -37,11 +37,16 @@ export interface BenchResult {
 
 type Shape = Pick<BenchRequest, "phase" | "depth" | "batch" | "tokens">;
 
+/** Every depth with the first batch, every other batch at the first depth, then prompts. */
 function shapes({ depths, batches, prefill, tokens }: BenchOptions): Shape[] {
-  const decode = depths.flatMap((depth) =>
-    batches.map((batch) => ({ phase: "decode" as const, depth, batch, tokens }))
-  );
-  return [...decode, ...prefill.map((count) => ({ phase: "prefill" as const, depth: 0, batch: 1, tokens: count }))];
+  const decode = [
+    ...depths.map((depth) => ({ depth, batch: batches[0] ?? 1 })),
+    ...batches.slice(1).map((batch) => ({ depth: depths[0] ?? 0, batch })),
+  ];
+  return [
+    ...(depths.length > 0 ? decode.map((shape) => ({ phase: "decode" as const, tokens, ...shape })) : []),
+    ...prefill.map((count) => ({ phase: "prefill" as const, depth: 0, batch: 1, tokens: count })),
+  ];
 }
 
 /** Positions that the longest measurement takes in one sequence. */
