@@ -30,6 +30,7 @@ if [ "$level" = check ]; then
     need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
     need /usr/aarch64-linux-gnu/include/stdio.h libc6-dev-arm64-cross
     need qemu-aarch64-static qemu-user-static
+    need /usr/include/simde/x86/avx512.h libsimde-dev
   fi
 fi
 

@@ -6,6 +6,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 #if defined(__aarch64__)
 #include <asm/hwcap.h>
@@ -23,6 +25,7 @@
 #define MATMUL_Q8_ref(format, block) matmul_q8_##format##_ref,
 #define MATMUL_Q8_avx2(format, block) matmul_q8_##format##_avx2,
 #define MATMUL_Q8_avx512vnni(format, block) matmul_q8_##format##_avx512vnni,
+#define MATMUL_Q8_amx_int8(format, block) matmul_q8_##format##_amx_int8,
 #define MATMUL_Q8_neon_dotprod(format, block) matmul_q8_##format##_neon_dotprod,
 #define MATMUL_Q8_neon_i8mm(format, block) matmul_q8_##format##_neon_i8mm,
 #define TABLE(integer, rows, quantise, lanes) NAMED_TABLE(#integer, integer, rows, quantise, lanes)
@@ -36,6 +39,7 @@ static const cpu_kernels TABLES[] = {
 #if defined(__x86_64__)
     TABLE(avx2, 8, avx2, avx2),
     TABLE(avx512vnni, 16, avx2, avx512),
+    TABLE(amx_int8, 16, avx2, avx512),
 #endif
 #if defined(__aarch64__)
     NAMED_TABLE("neon", ref, 4, neon, neon), /* no dot products: the plain matrix products */
@@ -55,6 +59,21 @@ static int has_f16c(void) {
   unsigned d = 0;
   return __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1) != 0;
 }
+
+static int has_avx512vnni(void) {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");
+}
+
+/* Bits 24 and 25 of leaf 7: tiles, and their 8-bit products. Linux gives the tiles' large state only to a process that has asked for it. */
+static int may_use_amx_int8(void) {
+  enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM, since Linux 5.16 */
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 24 & 3) == 3 && syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
 #endif
 
 static int runs_here(const char *name) {
@@ -64,8 +83,10 @@ static int runs_here(const char *name) {
     return has_avx2;
   }
   if (strcmp(name, "avx512vnni") == 0) {
-    return has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");
+    return has_avx2 && has_avx512vnni();
+  }
+  if (strcmp(name, "amx_int8") == 0) {
+    return has_avx2 && has_avx512vnni() && may_use_amx_int8();
   }
 #endif
 #if defined(__aarch64__)

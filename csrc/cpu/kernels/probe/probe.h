@@ -20,6 +20,7 @@ float probe_read_neon(const float *data, size_t bytes);
 uint32_t probe_int8_ref(uint32_t rounds, int32_t *ret_sum);
 uint32_t probe_int8_avx2(uint32_t rounds, int32_t *ret_sum);
 uint32_t probe_int8_avx512vnni(uint32_t rounds, int32_t *ret_sum);
+uint32_t probe_int8_amx_int8(uint32_t rounds, int32_t *ret_sum);
 uint32_t probe_int8_neon_dotprod(uint32_t rounds, int32_t *ret_sum);
 uint32_t probe_int8_neon_i8mm(uint32_t rounds, int32_t *ret_sum);
 
