@@ -28,23 +28,26 @@
 #define MATMUL_Q8_amx_int8(format, block) matmul_q8_##format##_amx_int8,
 #define MATMUL_Q8_neon_dotprod(format, block) matmul_q8_##format##_neon_dotprod,
 #define MATMUL_Q8_neon_i8mm(format, block) matmul_q8_##format##_neon_i8mm,
-#define TABLE(integer, rows, quantise, lanes) NAMED_TABLE(#integer, integer, rows, quantise, lanes)
-#define NAMED_TABLE(name, integer, rows, quantise, lanes) \
-  {(name), (rows), {MATMUL_Q8_FORMATS(MATMUL_Q8_##integer)}, quantise_q8_##quantise, dot_f32_##lanes, attention_block_##lanes, \
-   gdn_recur_##lanes, &elementwise_##lanes, probe_read_##lanes, probe_int8_##integer}
+#define GEMV_Q8_none(format, block) NULL,
+#define GEMV_Q8_avx2(format, block) gemv_q8_##format##_avx2,
+#define GEMV_Q8_avx512vnni(format, block) gemv_q8_##format##_avx512vnni,
+#define TABLE(integer, rows, gemv, quantise, lanes) NAMED_TABLE(#integer, integer, rows, gemv, quantise, lanes)
+#define NAMED_TABLE(name, integer, rows, gemv, quantise, lanes) \
+  {(name), (rows), {MATMUL_Q8_FORMATS(MATMUL_Q8_##integer)}, {MATMUL_Q8_FORMATS(GEMV_Q8_##gemv)}, quantise_q8_##quantise, \
+   dot_f32_##lanes, attention_block_##lanes, gdn_recur_##lanes, &elementwise_##lanes, probe_read_##lanes, probe_int8_##integer}
 
 /* From the plainest to the fastest. */
 static const cpu_kernels TABLES[] = {
-    TABLE(ref, 4, ref, ref),
+    TABLE(ref, 4, none, ref, ref),
 #if defined(__x86_64__)
-    TABLE(avx2, 8, avx2, avx2),
-    TABLE(avx512vnni, 16, avx2, avx512),
-    TABLE(amx_int8, 16, avx2, avx512),
+    TABLE(avx2, 8, avx2, avx2, avx2),
+    TABLE(avx512vnni, 16, avx512vnni, avx2, avx512),
+    TABLE(amx_int8, 16, avx512vnni, avx2, avx512),
 #endif
 #if defined(__aarch64__)
-    NAMED_TABLE("neon", ref, 4, neon, neon), /* no dot products: the plain matrix products */
-    TABLE(neon_dotprod, 8, neon, neon),
-    TABLE(neon_i8mm, 8, neon, neon),
+    NAMED_TABLE("neon", ref, 4, none, neon, neon), /* no dot products: the plain matrix products */
+    TABLE(neon_dotprod, 8, none, neon, neon),
+    TABLE(neon_i8mm, 8, none, neon, neon),
 #endif
 };
 

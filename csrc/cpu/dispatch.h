@@ -9,6 +9,7 @@
 #include "cpu/kernels/dot_f32/dot_f32.h"
 #include "cpu/kernels/elementwise/elementwise.h"
 #include "cpu/kernels/gdn/gdn.h"
+#include "cpu/kernels/gemv_q8/gemv_q8.h"
 #include "cpu/kernels/matmul_q8/matmul_q8.h"
 #include "cpu/kernels/probe/probe.h"
 #include "cpu/kernels/quantise_q8/quantise_q8.h"
@@ -29,6 +30,7 @@ typedef struct cpu_kernels {
   const char *name; /* as in SURGE_ISA */
   uint32_t tile_rows; /* weight rows that matmul_q8 takes at a time */
   matmul_q8_fn matmul_q8[MATMUL_Q8_COUNT];
+  gemv_q8_fn gemv_q8[MATMUL_Q8_COUNT]; /* NULL: matmul_q8 is as fast */
   quantise_q8_fn quantise_q8;
   dot_f32_fn dot_f32;
   attention_block_fn attention_block;

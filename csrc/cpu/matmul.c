@@ -3,6 +3,17 @@
 
 #include <string.h>
 
+/*
+ * With few activation rows each goes through the weights by itself, the second time out of the cache; and several tiles at once, since
+ * what is made ready of the activations is then used for longer.
+ */
+enum { GEMV_TOKENS = 2, RUN_TILES = 16 };
+
+size_t matmul_tile_floats(size_t step_rows) {
+  const size_t run = (size_t)GEMV_TOKENS * RUN_TILES;
+  return (step_rows > run ? step_rows : run) * Q8_TILE_ROWS_MAX;
+}
+
 weight weight_make(const matrix *m, uint32_t precision) {
   const uint32_t dtype = m->runs[0].format->dtype;
   for (uint32_t i = 0; i < m->run_count; i++) {
@@ -66,11 +77,38 @@ static void tile_q8(const matmul_env *env, const weight *w, const activation *x,
   env->kernels->matmul_q8[w->kernel](&m);
 }
 
+static int is_gemv(const cpu_kernels *k, const weight *w, uint32_t count) {
+  return w->kernel != MATMUL_Q8_NONE && k->gemv_q8[w->kernel] != NULL && count <= GEMV_TOKENS && w->matrix->run_count == 1 &&
+         gemv_q8_fits(w->matrix->cols);
+}
+
+uint32_t matmul_run_length(const cpu_kernels *k, const weight *w, uint32_t count, uint32_t tile, uint32_t most) {
+  const uint32_t whole = w->matrix->rows / k->tile_rows; /* tiles without the last, shorter one */
+  if (!is_gemv(k, w, count) || tile >= whole) {
+    return 1;
+  }
+  const uint32_t limit = most < RUN_TILES ? most : RUN_TILES;
+  return whole - tile < limit ? whole - tile : limit;
+}
+
+static void run_gemv(const matmul_env *env, const weight *w, const activation *x, const uint32_t *tokens, uint32_t count, uint32_t first,
+                     uint32_t rows, float *ret) {
+  for (uint32_t i = 0; i < count; i++) {
+    env->kernels->gemv_q8[w->kernel](&(gemv_q8){matrix_row(w->matrix, first), rows, w->matrix->cols, tokens[i],
+                                                &x->q8[matmul_q8_blocks(w->kernel)], ret + (size_t)i * rows});
+  }
+}
+
 uint32_t matmul_tile(const matmul_env *env, uint32_t worker, const weight *w, const activation *x, const uint32_t *tokens, uint32_t count,
-                     uint32_t tile, float *ret) {
+                     uint32_t tile, uint32_t tiles, float *ret) {
   const uint32_t tile_rows = env->kernels->tile_rows;
   const uint32_t first = tile * tile_rows;
-  const uint32_t rows = w->matrix->rows - first < tile_rows ? w->matrix->rows - first : tile_rows;
+  const uint32_t wide = tiles * tile_rows;
+  const uint32_t rows = w->matrix->rows - first < wide ? w->matrix->rows - first : wide;
+  if (rows == wide && is_gemv(env->kernels, w, count)) {
+    run_gemv(env, w, x, tokens, count, first, rows, ret);
+    return rows;
+  }
   if (w->kernel != MATMUL_Q8_NONE) {
     tile_q8(env, w, x, tokens, count, first, rows, ret);
     return rows;
@@ -83,12 +121,12 @@ uint32_t matmul_tile(const matmul_env *env, uint32_t worker, const weight *w, co
   return rows;
 }
 
-static void run_tile(const matmul_env *env, uint32_t worker, const matmul_job *job, uint32_t tile) {
+static void run_tiles(const matmul_env *env, uint32_t worker, const matmul_job *job, uint32_t tile, uint32_t tiles) {
   const uint32_t tile_rows = env->kernels->tile_rows;
   float *ret = env->workers[worker].tile[0];
-  const uint32_t rows = matmul_tile(env, worker, job->w, job->x, job->tokens, job->count, tile, ret);
+  const uint32_t rows = matmul_tile(env, worker, job->w, job->x, job->tokens, job->count, tile, tiles, ret);
   for (uint32_t t = 0; t < job->count; t++) {
-    memcpy(job->y + t * job->y_stride + (size_t)tile * tile_rows, ret + (size_t)t * tile_rows, rows * sizeof(float));
+    memcpy(job->y + t * job->y_stride + (size_t)tile * tile_rows, ret + (size_t)t * tiles * tile_rows, rows * sizeof(float));
   }
 }
 
@@ -103,12 +141,14 @@ void matmul_run(const matmul_env *env, uint32_t worker, const matmul_job *jobs, 
   while (pool_claim(env->pool, total, grain, &begin, &end)) {
     uint32_t job = 0;
     uint32_t before = 0; /* tiles of earlier jobs */
-    for (uint32_t item = begin; item < end; item++) {
+    uint32_t tiles = 0;
+    for (uint32_t item = begin; item < end; item += tiles) {
       while (item - before >= matmul_tiles(env->kernels, jobs[job].w)) {
         before += matmul_tiles(env->kernels, jobs[job].w);
         job++;
       }
-      run_tile(env, worker, &jobs[job], item - before);
+      tiles = matmul_run_length(env->kernels, jobs[job].w, jobs[job].count, item - before, end - item);
+      run_tiles(env, worker, &jobs[job], item - before, tiles);
     }
   }
 }

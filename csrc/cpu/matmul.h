@@ -28,7 +28,7 @@ typedef struct activation {
 /* Memory a worker has for itself. */
 typedef struct worker_scratch {
   float *row;     /* one decoded weight row, or a step of attention */
-  float *tile[2]; /* [step rows][Q8_TILE_ROWS_MAX] */
+  float *tile[2]; /* [matmul_tile_floats()] */
 } worker_scratch;
 
 typedef struct matmul_env {
@@ -46,6 +46,8 @@ typedef struct matmul_job {
   uint32_t count;
 } matmul_job;
 
+/* Floats that matmul_tile() may write for steps of `step_rows` rows. */
+size_t matmul_tile_floats(size_t step_rows);
 weight weight_make(const matrix *m, uint32_t precision);
 /* Bit set of the Q8_BLOCKS_ that the weight reads; 0: float32. */
 uint32_t weight_blocks(const weight *w);
@@ -57,9 +59,14 @@ void activation_reserve(activation *a, size_t rows, size_t cols, uint32_t precis
 void activation_quantise(const activation *a, const cpu_kernels *k, uint32_t row, uint32_t cols, uint32_t blocks);
 
 uint32_t matmul_tiles(const cpu_kernels *k, const weight *w);
-/* Tile `tile` of w times the job's activations: ret[count][kernels->tile_rows]. Returns how many of the tile's rows exist. */
+/* How many tiles from `tile` on, at most `most`, are best computed in one call for `count` rows of activations: at least 1. */
+uint32_t matmul_run_length(const cpu_kernels *k, const weight *w, uint32_t count, uint32_t tile, uint32_t most);
+/*
+ * Tiles [tile, tile + tiles) of w times the activations: ret[count][tiles * kernels->tile_rows], `tiles` as matmul_run_length() says. Returns
+ * how many of these rows exist: a matrix may end within its last tile.
+ */
 uint32_t matmul_tile(const matmul_env *env, uint32_t worker, const weight *w, const activation *x, const uint32_t *tokens, uint32_t count,
-                     uint32_t tile, float *ret);
+                     uint32_t tile, uint32_t tiles, float *ret);
 /* One phase of a task: all jobs' tiles, shared among the workers that call this. */
 void matmul_run(const matmul_env *env, uint32_t worker, const matmul_job *jobs, uint32_t job_count);
 

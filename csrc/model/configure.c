@@ -91,7 +91,7 @@ static void reserve_workers(model *m, const surge_plan_desc *plan, arena *memory
   worker_scratch *workers = arena_take(memory, plan->threads * sizeof(worker_scratch), _Alignof(worker_scratch));
   for (uint32_t i = 0; i < plan->threads; i++) {
     const worker_scratch w = {floats(memory, widest),
-                              {floats(memory, (size_t)plan->step_rows * Q8_TILE_ROWS_MAX), floats(memory, (size_t)plan->step_rows * Q8_TILE_ROWS_MAX)}};
+                              {floats(memory, matmul_tile_floats(plan->step_rows)), floats(memory, matmul_tile_floats(plan->step_rows))}};
     if (!arena_measuring(memory) && workers != NULL) {
       workers[i] = w;
     }

@@ -42,28 +42,39 @@ static uint32_t list_tasks(const step *s, const model_layer *layer) {
   return count;
 }
 
-static void up_tile(const step *s, uint32_t worker, const expert_task *task, uint32_t tile) {
+/* Both functions below: tiles [tile, tile + tiles) of a task. */
+static void up_tiles(const step *s, uint32_t worker, const expert_task *task, uint32_t tile, uint32_t tiles) {
   const worker_scratch *own = &s->env.workers[worker];
   const uint32_t tile_rows = s->env.kernels->tile_rows;
+  const size_t wide = (size_t)tiles * tile_rows;
   const activation *hidden = &s->scratch->expert_hidden;
   const activation *x = &s->scratch->normed;
-  const uint32_t rows = matmul_tile(&s->env, worker, &task->expert->gate, x, task->tokens, task->count, tile, own->tile[0]);
-  matmul_tile(&s->env, worker, &task->expert->up, x, task->tokens, task->count, tile, own->tile[1]);
-  s->env.kernels->elementwise->swiglu(own->tile[0], own->tile[1], task->count * tile_rows);
+  const uint32_t rows = matmul_tile(&s->env, worker, &task->expert->gate, x, task->tokens, task->count, tile, tiles, own->tile[0]);
+  matmul_tile(&s->env, worker, &task->expert->up, x, task->tokens, task->count, tile, tiles, own->tile[1]);
+  s->env.kernels->elementwise->swiglu(own->tile[0], own->tile[1], (uint32_t)(task->count * wide));
   for (uint32_t i = 0; i < task->count; i++) {
-    memcpy(hidden->values + task->slots[i] * hidden->stride + (size_t)tile * tile_rows, own->tile[0] + (size_t)i * tile_rows,
+    memcpy(hidden->values + task->slots[i] * hidden->stride + (size_t)tile * tile_rows, own->tile[0] + i * wide, rows * sizeof(float));
+  }
+}
+
+static void down_tiles(const step *s, uint32_t worker, const expert_task *task, uint32_t tile, uint32_t tiles) {
+  const uint32_t tile_rows = s->env.kernels->tile_rows;
+  float *ret = s->env.workers[worker].tile[0];
+  const uint32_t rows = matmul_tile(&s->env, worker, &task->expert->down, &s->scratch->expert_hidden, task->slots, task->count, tile, tiles, ret);
+  for (uint32_t i = 0; i < task->count; i++) {
+    memcpy(s->scratch->expert_out + (size_t)task->slots[i] * s->desc->hidden + (size_t)tile * tile_rows, ret + (size_t)i * tiles * tile_rows,
            rows * sizeof(float));
   }
 }
 
-static void down_tile(const step *s, uint32_t worker, const expert_task *task, uint32_t tile) {
-  const uint32_t tile_rows = s->env.kernels->tile_rows;
-  float *ret = s->env.workers[worker].tile[0];
-  const uint32_t rows = matmul_tile(&s->env, worker, &task->expert->down, &s->scratch->expert_hidden, task->slots, task->count, tile, ret);
-  for (uint32_t i = 0; i < task->count; i++) {
-    memcpy(s->scratch->expert_out + (size_t)task->slots[i] * s->desc->hidden + (size_t)tile * tile_rows, ret + (size_t)i * tile_rows,
-           rows * sizeof(float));
+/* Gate and up are computed together, so a run must suit both. */
+static uint32_t run_length(const step *s, const expert_task *task, int is_up, uint32_t tile, uint32_t most) {
+  const model_expert *e = task->expert;
+  if (!is_up) {
+    return matmul_run_length(s->env.kernels, &e->down, task->count, tile, most);
   }
+  const uint32_t gate = matmul_run_length(s->env.kernels, &e->gate, task->count, tile, most);
+  return matmul_run_length(s->env.kernels, &e->up, task->count, tile, gate);
 }
 
 /* One phase over all tiles of all tasks: gate and up together, or down. */
@@ -82,19 +93,21 @@ static void run_tasks(step *s, uint32_t worker, uint32_t count, surge_op op) {
   while (pool_claim(s->env.pool, total, grain, &begin, &end)) {
     uint32_t task = 0;
     uint32_t before = 0; /* tiles of earlier tasks */
-    for (uint32_t item = begin; item < end; item++) {
+    uint32_t tiles = 0;
+    for (uint32_t item = begin; item < end; item += tiles) {
       for (;;) {
-        const uint32_t tiles = matmul_tiles(s->env.kernels, is_up ? &tasks[task].expert->gate : &tasks[task].expert->down);
-        if (item - before < tiles) {
+        const uint32_t own = matmul_tiles(s->env.kernels, is_up ? &tasks[task].expert->gate : &tasks[task].expert->down);
+        if (item - before < own) {
           break;
         }
-        before += tiles;
+        before += own;
         task++;
       }
+      tiles = run_length(s, &tasks[task], is_up, item - before, end - item);
       if (is_up) {
-        up_tile(s, worker, &tasks[task], item - before);
+        up_tiles(s, worker, &tasks[task], item - before, tiles);
       } else {
-        down_tile(s, worker, &tasks[task], item - before);
+        down_tiles(s, worker, &tasks[task], item - before, tiles);
       }
     }
   }

@@ -9,8 +9,9 @@
 /* The kernels as compiled for this program, which the linker takes before the library's. */
 #define VNNI(format, block) matmul_q8_##format##_avx512vnni,
 #define AMX(format, block) matmul_q8_##format##_amx_int8,
+#define GEMV(format, block) gemv_q8_##format##_avx512vnni,
 #define EMULATED(name, integer) \
-  {(name), 16, {MATMUL_Q8_FORMATS(integer)}, quantise_q8_ref, dot_f32_avx512, attention_block_avx512, gdn_recur_avx512, &elementwise_avx512, \
+  {(name), 16, {MATMUL_Q8_FORMATS(integer)}, {MATMUL_Q8_FORMATS(GEMV)}, quantise_q8_ref, dot_f32_avx512, attention_block_avx512, gdn_recur_avx512, &elementwise_avx512, \
    probe_read_ref, probe_int8_ref}
 
 #if defined(AVX512_EMULATED)

@@ -12,7 +12,7 @@
 #include "quant/format.h"
 #include "quant/half.h"
 
-enum { COUNT_MAX = 37, COLS_MAX = 1024 };
+enum { COUNT_MAX = 37, COLS_MAX = 4096 };
 
 static uint64_t seed = 1;
 static uint32_t random32(void) {
@@ -100,6 +100,22 @@ static void run(const cpu_kernels *k, uint32_t kernel, const uint8_t *weights, s
   }
 }
 
+/* Rows that follow each other and end at a guard page, against what the plain kernel made of them. */
+static void check_gemv(const cpu_kernels *k, uint32_t kernel, const char *name, const uint8_t *weights, size_t row_bytes, uint32_t rows,
+                       const q8_multiply *m, const float *expected) {
+  const uint32_t skipped = rows % GEMV_ROWS;
+  static float actual[64];
+  if (k->gemv_q8[kernel] == NULL || !gemv_q8_fits(m->cols)) {
+    return;
+  }
+  for (uint32_t t = 0; t < m->count; t++) {
+    k->gemv_q8[kernel](&(gemv_q8){weights + skipped * row_bytes, rows - skipped, m->cols, m->tokens[t], m->x, actual});
+    if (memcmp(actual, expected + t * rows + skipped, (rows - skipped) * sizeof(float)) != 0 && check_failed_at(__FILE__, __LINE__)) {
+      printf("%s %s, %u columns: gemv differs from ref\n", k->name, name, m->cols);
+    }
+  }
+}
+
 static void check_matmul(const cpu_kernels *k, uint32_t kernel, uint32_t dtype, uint32_t block, uint32_t cols, uint32_t count, int extreme) {
   enum { ROWS = 37 };
   static inputs in;
@@ -117,6 +133,7 @@ static void check_matmul(const cpu_kernels *k, uint32_t kernel, uint32_t dtype, 
   static float actual[COUNT_MAX * ROWS];
   run(cpu_dispatch_at(0), kernel, weights, row_bytes, ROWS, m, expected);
   run(k, kernel, weights, row_bytes, ROWS, m, actual);
+  check_gemv(k, kernel, f->name, weights, row_bytes, ROWS, &m, expected);
   for (uint32_t i = 0; i < count * ROWS; i++) {
     if (quant_f32_to_bits(actual[i]) != quant_f32_to_bits(expected[i])) {
       if (check_failed_at(__FILE__, __LINE__)) {
@@ -165,6 +182,8 @@ static void check_format(uint32_t kernel, uint32_t dtype, uint32_t block) {
     for (uint32_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
       check_matmul(cpu_dispatch_at(v), kernel, dtype, block, 512, counts[c], 0);
       check_matmul(cpu_dispatch_at(v), kernel, dtype, block, 1024, counts[c], 1);
+      check_matmul(cpu_dispatch_at(v), kernel, dtype, block, 4096, counts[c], 1);
+      check_matmul(cpu_dispatch_at(v), kernel, dtype, block, 256, counts[c], 0);
       if (block == 32 && dtype != QUANT_IQ4_XS) { /* rows that end within a chunk */
         check_matmul(cpu_dispatch_at(v), kernel, dtype, block, 32, counts[c], 0);
         check_matmul(cpu_dispatch_at(v), kernel, dtype, block, 352, counts[c], 1);

@@ -3,7 +3,7 @@
  * activations (|w| * (x with w's sign) stays below 2^15 for pairs, as |w| <= 128 and |x| <= 127); where they are unsigned and small,
  * several products are added before they are widened (2 * 127 * 15 * 8, * 31 * 4 and * 63 * 2 all stay below 2^15).
  */
-#include "cpu/kernels/matmul_q8/gemv_avx2.h"
+#include "cpu/kernels/matmul_q8/unpack_avx2.h"
 
 enum { ROWS = 8 };
 
@@ -181,16 +181,7 @@ static void super_block_q6(const tile *t, const q8_multiply *m, uint32_t first, 
 typedef void (*unpack_fn)(const uint8_t *const *rows, uint32_t first, uint32_t blocks, const tile_part *t);
 typedef void (*multiply_fn)(const tile *t, const q8_multiply *m, uint32_t first, uint32_t blocks);
 
-/* Below this many activation rows each goes through the weights by itself: the second time they come from the cache. */
-enum { GEMV_COUNT = 2 };
-
-INLINE void multiply(const q8_multiply *m, unpack_fn unpack, multiply_fn multiply_tile, gemv_fn fn, size_t block_bytes, uint32_t block) {
-  if (m->count <= GEMV_COUNT && gemv_fits(m, m->rows, block_bytes, block)) {
-    for (uint32_t i = 0; i < m->count; i++) {
-      fn(m, m->rows[0], m->tokens[i], m->ret + (size_t)i * ROWS);
-    }
-    return;
-  }
+INLINE void multiply(const q8_multiply *m, unpack_fn unpack, multiply_fn multiply_tile, size_t block_bytes, uint32_t block) {
   tile t;
   const tile_part part = {&t.codes[0][0], &t.scales[0][0], &t.minima[0][0], &t.d[0][0], t.dmin, ROWS, 0};
   memset(m->ret, 0, (size_t)m->count * ROWS * sizeof(float));
@@ -206,7 +197,7 @@ INLINE void multiply(const q8_multiply *m, unpack_fn unpack, multiply_fn multipl
 
 #define VARIANT(format, multiply_tile, block_bytes, block) \
   void matmul_q8_##format##_avx2(const q8_multiply *m) { \
-    multiply(m, unpack_##format, multiply_tile, gemv_##format, (block_bytes), (block)); \
+    multiply(m, unpack_##format, multiply_tile, (block_bytes), (block)); \
   }
 VARIANT(Q8_0, blocks_run1, 34, 32)
 VARIANT(Q4_0, blocks_run8, 18, 32)

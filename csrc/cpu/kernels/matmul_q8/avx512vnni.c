@@ -20,7 +20,7 @@ INLINE void begin_groups(const int16_t *sums, int32_t *ret) {
   _mm512_storeu_si512(ret, _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_slli_epi32(words, 5)));
 }
 
-/* What has been stored is read back by broadcasting loads, which cost no more than loads; see tables_are_written(). */
+/* What has been stored is read back by broadcasting loads, which cost no more than loads; see tables_are_written() of gemv_q8/gemv_x86.h. */
 INLINE void begins_are_written(const void *p) { __asm__ volatile("" : : "r"(p) : "memory"); }
 
 /* `n` activation rows against the blocks of 32 of a tile whose codes stand 128 too high. */
@@ -221,22 +221,7 @@ static void super_block_q6(const tile *t, const q8_multiply *m, uint32_t first, 
 
 typedef void (*multiply_fn)(const tile *t, const q8_multiply *m, uint32_t first, uint32_t blocks);
 
-/* Below this many activation rows each goes through the weights by itself: the second time they come from the cache. */
-enum { GEMV_COUNT = 2 };
-
-INLINE void multiply_rows(const q8_multiply *m, gemv_fn fn) {
-  for (uint32_t i = 0; i < m->count; i++) {
-    for (uint32_t half = 0; half < 2; half++) {
-      fn(m, m->rows[8 * half], m->tokens[i], m->ret + (size_t)i * ROWS + 8 * half);
-    }
-  }
-}
-
-INLINE void multiply(const q8_multiply *m, const tile_format *f, multiply_fn multiply_tile, gemv_fn fn) {
-  if (m->count <= GEMV_COUNT && gemv_fits(m, m->rows, f->block_bytes, f->block) && gemv_fits(m, m->rows + 8, f->block_bytes, f->block)) {
-    multiply_rows(m, fn);
-    return;
-  }
+INLINE void multiply(const q8_multiply *m, const tile_format *f, multiply_fn multiply_tile) {
   tile t;
   memset(m->ret, 0, (size_t)m->count * ROWS * sizeof(float));
   for (uint32_t first = 0; first < m->cols; first += Q8_CHUNK) {
@@ -249,7 +234,7 @@ INLINE void multiply(const q8_multiply *m, const tile_format *f, multiply_fn mul
 #define VARIANT(format, multiply_tile, block_bytes, block, zero) \
   void matmul_q8_##format##_avx512vnni(const q8_multiply *m) { \
     const tile_format f = {unpack_##format, (block_bytes), (block), (zero)}; \
-    multiply(m, &f, multiply_tile, gemv_##format); \
+    multiply(m, &f, multiply_tile); \
   }
 VARIANT(Q8_0, blocks_of_32, 34, 32, 128)
 VARIANT(Q4_0, blocks_of_32, 18, 32, 128)

@@ -5,7 +5,7 @@
 #ifndef CPU_KERNELS_MATMUL_Q8_TILE_AVX512_H
 #define CPU_KERNELS_MATMUL_Q8_TILE_AVX512_H
 
-#include "cpu/kernels/matmul_q8/gemv_avx2.h"
+#include "cpu/kernels/matmul_q8/unpack_avx2.h"
 
 enum { ROWS = 16, BLOCKS = Q8_CHUNK / 32 };
 

@@ -281,4 +281,11 @@ static inline void unpack_Q6_K(const uint8_t *const *rows, uint32_t first, uint3
   }
 }
 
+/* The next tile's share of a chunk is fetched while this one is unpacked. */
+static inline __attribute__((always_inline)) void prefetch_share(const uint8_t *row, size_t ahead, size_t at, size_t bytes) {
+  for (size_t line = 0; line < bytes; line += 64) {
+    _mm_prefetch((const char *)row + ahead + at + line, _MM_HINT_T0);
+  }
+}
+
 #endif

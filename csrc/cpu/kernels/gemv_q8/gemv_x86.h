@@ -1,20 +1,20 @@
 /*
- * gemv_avx2.h – eight weight rows times one activation row, for every x86 variant: decode is bound by memory, and the tile's detour through
- * the cache costs more than it saves when a tile is used once.
+ * gemv_x86.h – the body of gemv_q8 for every x86 variant.
  *
- * The rows are read as they lie in the file, from the first byte to the last, which the processor's prefetchers know how to follow: eight
- * rows side by side were slower by a third (test/bench/LOG.md). Eight neighbouring blocks are multiplied at a time and their sums brought
- * into one vector, lane i for block i; the products are then added one by one, in the order of the blocks, as in ref.c.
+ * Weights are read from the first byte to the last, which the processor's prefetchers know how to follow: eight rows side by side were
+ * slower by a third (test/bench/LOG.md). Eight neighbouring blocks are multiplied at a time and their sums brought into one vector, lane i
+ * for block i; the products are then added one by one, in the order of the blocks, as in matmul_q8/ref.c.
  */
-#ifndef CPU_KERNELS_MATMUL_Q8_GEMV_AVX2_H
-#define CPU_KERNELS_MATMUL_Q8_GEMV_AVX2_H
+#ifndef CPU_KERNELS_GEMV_Q8_X86_H
+#define CPU_KERNELS_GEMV_Q8_X86_H
 
+#include "cpu/kernels/gemv_q8/gemv_q8.h"
 #include "cpu/kernels/matmul_q8/unpack_avx2.h"
 
 #define GEMV_INLINE static inline __attribute__((always_inline))
 
-/* Rows of a tile; columns beyond which the tables of x would not fit; bytes between what is read and what is fetched. */
-enum { GEMV_ROWS = 8, GEMV_COLS_MAX = 32768, GEMV_AHEAD = 3072 };
+/* Bytes between what is read and what is fetched. */
+enum { GEMV_AHEAD = 3072 };
 
 /*
  * Word i of the result: the sum of the eight words of `row(i)`. Each pair is added at once, so that few sums are alive at a time,
@@ -145,13 +145,14 @@ GEMV_INLINE __m256 multiply_chunk(const gemv_format f, const uint8_t *p, const i
   return _mm256_mul_ps(_mm256_mul_ps(f.scales(p, f.stride), _mm256_loadu_ps(scales)), _mm256_cvtepi32_ps(sum));
 }
 
-GEMV_INLINE void gemv_blocks(const gemv_format f, const q8_multiply *m, const uint8_t *rows, uint32_t token, float *ret) {
-  const int8_t *codes = m->x->codes + token * m->x->code_stride;
-  const float *scales = m->x->scales + token * m->x->scale_stride;
-  const int16_t *sums = m->x->sums + token * m->x->sum_stride;
-  for (uint32_t row = 0; row < GEMV_ROWS; row++) {
+GEMV_INLINE void gemv_blocks(const gemv_format f, const gemv_q8 *g) {
+  const int8_t *codes = g->x->codes + g->token * g->x->code_stride;
+  const float *scales = g->x->scales + g->token * g->x->scale_stride;
+  const int16_t *sums = g->x->sums + g->token * g->x->sum_stride;
+  const uint8_t *rows = g->rows;
+  for (uint32_t row = 0; row < g->row_count; row++) {
     float y = 0;
-    for (uint32_t first = 0; first < m->cols; first += Q8_CHUNK) {
+    for (uint32_t first = 0; first < g->cols; first += Q8_CHUNK) {
       float products[8];
       _mm256_storeu_ps(products, multiply_chunk(f, rows, codes + first, scales + first / 32, sums + first / Q8_SUM));
 #pragma GCC unroll 8
@@ -160,7 +161,7 @@ GEMV_INLINE void gemv_blocks(const gemv_format f, const q8_multiply *m, const ui
       }
       rows += f.chunk_bytes;
     }
-    ret[row] = y;
+    g->ret[row] = y;
   }
 }
 
@@ -188,20 +189,20 @@ typedef struct gemv_tables {
  */
 GEMV_INLINE void tables_are_written(const void *t) { __asm__ volatile("" : : "r"(t) : "memory"); }
 
-static inline void read_lanes(const q8_multiply *m, uint32_t token, uint32_t first_block, uint32_t blocks, gemv_lanes *ret) {
+static inline void read_lanes(const gemv_q8 *g, uint32_t first_block, uint32_t blocks, gemv_lanes *ret) {
   __m256i v[8];
 #pragma GCC unroll 8
   for (uint32_t i = 0; i < 8; i++) {
     const uint32_t block = (first_block + i) % blocks;
-    ret->codes[i] = m->x->codes + token * m->x->code_stride + (size_t)block * Q8_CHUNK;
-    ret->own_sums[i] = m->x->sums + token * m->x->sum_stride + (size_t)block * GROUPS;
-    ret->scales[i] = m->x->scales[token * m->x->scale_stride + block];
+    ret->codes[i] = g->x->codes + g->token * g->x->code_stride + (size_t)block * Q8_CHUNK;
+    ret->own_sums[i] = g->x->sums + g->token * g->x->sum_stride + (size_t)block * GROUPS;
+    ret->scales[i] = g->x->scales[g->token * g->x->scale_stride + block];
     v[i] = load256(ret->own_sums[i]);
   }
   transpose8(v);
 #pragma GCC unroll 8
-  for (uint32_t g = 0; g < 8; g++) {
-    _mm256_store_si256((__m256i *)ret->sums[g], v[g]);
+  for (uint32_t pair = 0; pair < 8; pair++) {
+    _mm256_store_si256((__m256i *)ret->sums[pair], v[pair]);
   }
 }
 
@@ -346,68 +347,35 @@ GEMV_INLINE void add_products(const gemv_products p, int has_minima, uint32_t bl
   }
 }
 
-GEMV_INLINE void gemv_super_blocks(const q8_multiply *m, const uint8_t *rows, uint32_t token, size_t bytes, gemv_group group, int has_minima,
-                                   float *ret) {
+GEMV_INLINE void gemv_super_blocks(const gemv_q8 *g, size_t bytes, gemv_group group, int has_minima) {
   enum { PATTERNS = GEMV_COLS_MAX / Q8_CHUNK / 8 };
   gemv_lanes lanes[PATTERNS];
-  const uint32_t blocks = m->cols / Q8_CHUNK;
+  const uint32_t blocks = g->cols / Q8_CHUNK;
   const uint32_t patterns = blocks < 8 ? 1 : blocks / 8;
   for (uint32_t p = 0; p < patterns; p++) {
-    read_lanes(m, token, 8 * p, blocks, &lanes[p]);
+    read_lanes(g, 8 * p, blocks, &lanes[p]);
   }
   tables_are_written(lanes);
-  for (uint32_t row = 0; row < GEMV_ROWS; row++) {
-    ret[row] = 0;
-  }
-  for (uint32_t g = 0; g < blocks; g++) {
-    add_products(group(rows + (size_t)g * 8 * bytes, &lanes[g % patterns]), has_minima, 8 * g, blocks, ret);
-  }
-}
-
-/* ---- what the variants call ---- */
-
-/* One format for eight rows that follow each other from `rows` on. */
-typedef void (*gemv_fn)(const q8_multiply *m, const uint8_t *rows, uint32_t token, float *ret);
-
-#define GEMV_BLOCKS(format, ...) \
-  GEMV_INLINE void gemv_##format(const q8_multiply *m, const uint8_t *rows, uint32_t token, float *ret) { \
-    gemv_blocks((gemv_format){__VA_ARGS__}, m, rows, token, ret); \
-  }
-GEMV_BLOCKS(Q8_0, 272, 2, 34, dot_Q8_0, scales_f16, 0)
-GEMV_BLOCKS(Q4_0, 144, 2, 18, dot_Q4_0, scales_f16, 8)
-GEMV_BLOCKS(IQ4_NL, 144, 2, 18, dot_IQ4, scales_f16, 0)
-GEMV_BLOCKS(MXFP4, 136, 1, 17, dot_MXFP4, scales_e8m0, 12)
-GEMV_BLOCKS(IQ4_XS, 136, 8, 16, dot_IQ4, scales_IQ4_XS, 0)
-
-#define GEMV_SUPER_BLOCKS(format, bytes, has_minima) \
-  GEMV_INLINE void gemv_##format(const q8_multiply *m, const uint8_t *rows, uint32_t token, float *ret) { \
-    gemv_super_blocks(m, rows, token, (bytes), group_##format, (has_minima), ret); \
-  }
-GEMV_SUPER_BLOCKS(Q4_K, 144, 1)
-GEMV_SUPER_BLOCKS(Q5_K, 176, 1)
-GEMV_SUPER_BLOCKS(Q6_K, 210, 0)
-
-/* Eight rows from rows[0] on follow each other without a gap, and fill whole groups. */
-GEMV_INLINE int gemv_fits(const q8_multiply *m, const uint8_t *const *rows, size_t block_bytes, uint32_t block) {
-  const size_t row_bytes = (size_t)(m->cols / block) * block_bytes;
-  const uint32_t blocks = m->cols / Q8_CHUNK;
-  if (m->cols % Q8_CHUNK != 0 || m->cols > GEMV_COLS_MAX || (blocks % 8 != 0 && 8 % blocks != 0)) {
-    return 0;
-  }
-  for (int i = 1; i < GEMV_ROWS; i++) {
-    if (rows[i] != rows[0] + (size_t)i * row_bytes) {
-      return 0;
-    }
-  }
-  return 1;
-}
-
-/* The next tile's share of a chunk is fetched while this tile is unpacked. */
-GEMV_INLINE void prefetch_share(const uint8_t *row, size_t ahead, size_t at, size_t bytes) {
-#pragma GCC unroll 4
-  for (size_t line = 0; line < bytes; line += 64) {
-    _mm_prefetch((const char *)row + ahead + at + line, _MM_HINT_T0);
+  memset(g->ret, 0, g->row_count * sizeof(float));
+  const uint32_t groups = g->row_count / GEMV_ROWS * blocks;
+  for (uint32_t i = 0; i < groups; i++) {
+    add_products(group(g->rows + (size_t)i * 8 * bytes, &lanes[i % patterns]), has_minima, 8 * i, blocks, g->ret);
   }
 }
+
+/* All formats of one variant. */
+#define GEMV_BLOCKS(format, isa, ...) \
+  void gemv_q8_##format##_##isa(const gemv_q8 *g) { gemv_blocks((gemv_format){__VA_ARGS__}, g); }
+#define GEMV_SUPER_BLOCKS(format, isa, bytes, has_minima) \
+  void gemv_q8_##format##_##isa(const gemv_q8 *g) { gemv_super_blocks(g, (bytes), group_##format, (has_minima)); }
+#define GEMV_VARIANT(isa) \
+  GEMV_BLOCKS(Q8_0, isa, 272, 2, 34, dot_Q8_0, scales_f16, 0) \
+  GEMV_BLOCKS(Q4_0, isa, 144, 2, 18, dot_Q4_0, scales_f16, 8) \
+  GEMV_BLOCKS(IQ4_NL, isa, 144, 2, 18, dot_IQ4, scales_f16, 0) \
+  GEMV_BLOCKS(MXFP4, isa, 136, 1, 17, dot_MXFP4, scales_e8m0, 12) \
+  GEMV_BLOCKS(IQ4_XS, isa, 136, 8, 16, dot_IQ4, scales_IQ4_XS, 0) \
+  GEMV_SUPER_BLOCKS(Q4_K, isa, 144, 1) \
+  GEMV_SUPER_BLOCKS(Q5_K, isa, 176, 1) \
+  GEMV_SUPER_BLOCKS(Q6_K, isa, 210, 0)
 
 #endif
