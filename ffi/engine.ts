@@ -77,7 +77,10 @@ function planDesc(plan: Plan): StructArray<typeof layout.surge_plan_desc> {
     step_rows: plan.stepRows,
     logits_rows: Math.min(plan.stepRows, Math.max(64, plan.parallel)),
   });
-  desc.set({ npu_devices: plan.devices.filter((name) => name !== "cpu").length });
+  desc.set({
+    npu_devices: plan.devices.filter((name) => name !== "cpu").length,
+    copy_weights: plan.weights === "copied" ? 1 : 0,
+  });
   return desc;
 }
 
@@ -170,6 +173,7 @@ export function measure(library: Library, manifest: Manifest, plan: Plan): Memor
     tables: memory.get("tables"),
     total: memory.get("total"),
     mapped: memory.get("mapped"),
+    copied: memory.get("copied"),
   };
 }
 

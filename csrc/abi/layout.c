@@ -106,6 +106,7 @@ static const abi_field SURGE_PLAN_DESC[] = {
     FIELD(surge_plan_desc, "u32", step_rows),
     FIELD(surge_plan_desc, "u32", logits_rows),
     FIELD(surge_plan_desc, "u32", npu_devices),
+    FIELD(surge_plan_desc, "u32", copy_weights),
 };
 
 static const abi_field SURGE_ENGINE_DESC[] = {
@@ -130,6 +131,7 @@ static const abi_field SURGE_MEMORY[] = {
     FIELD(surge_memory, "u64", tables),
     FIELD(surge_memory, "u64", total),
     FIELD(surge_memory, "u64", mapped),
+    FIELD(surge_memory, "u64", copied),
 };
 
 static const abi_field SURGE_ROW[] = {

@@ -14,7 +14,7 @@ enum { MAX_THREADS = 512, MAX_SEQUENCES = 4096, MAX_STEP_ROWS = 65536, MAX_CONTE
 static int32_t check_plan(const surge_plan_desc *p, surge_error *err) {
   if (p->precision > SURGE_PRECISION_FAST || p->kv_dtype > SURGE_KV_F16 || p->threads == 0 || p->threads > MAX_THREADS ||
       p->context == 0 || p->context > MAX_CONTEXT || p->sequences == 0 || p->sequences > MAX_SEQUENCES || p->step_rows == 0 ||
-      p->step_rows > MAX_STEP_ROWS || p->logits_rows == 0 || p->logits_rows > p->step_rows) {
+      p->step_rows > MAX_STEP_ROWS || p->logits_rows == 0 || p->logits_rows > p->step_rows || p->copy_weights > 1) {
     return error_set(err, SURGE_E_ARGUMENT, "the plan has %u threads, context %u, %u sequences, %u rows a step, %u with logits", p->threads,
                      p->context, p->sequences, p->step_rows, p->logits_rows);
   }
@@ -86,6 +86,7 @@ static int32_t build(surge_engine *e, const surge_engine_desc *desc, arena *memo
   e->row = arena_take(memory, widest_row(desc) * sizeof(float), 64);
   ret_memory->scratch = since(memory, &mark);
   ret_memory->mapped = e->weights.mapped_bytes;
+  ret_memory->copied = e->weights.copied_bytes;
   ret_memory->total = arena_used(memory);
   return memory->exhausted ? error_set(err, SURGE_E_MEMORY, "the plan needs more memory than can be addressed") : SURGE_OK;
 }

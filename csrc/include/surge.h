@@ -148,6 +148,7 @@ typedef struct surge_plan_desc {
   uint32_t step_rows; /* rows a step may hold */
   uint32_t logits_rows; /* rows of a step that may ask for logits */
   uint32_t npu_devices; /* must be 0 on a build or machine without one */
+  uint32_t copy_weights; /* 0: mapped files; 1: read into memory of our own, in huge pages where the system gives them */
 } surge_plan_desc;
 
 typedef struct surge_engine_desc {
@@ -163,6 +164,7 @@ typedef struct surge_memory {
   uint32_t reserved;
   uint64_t kv, states, scratch, vectors, tables, total;
   uint64_t mapped; /* file-backed */
+  uint64_t copied; /* weights in memory of our own; beside the total */
 } surge_memory;
 
 /* Classes of work in a step: the engine's counters, the profile and the metrics are made from this list. */

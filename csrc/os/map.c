@@ -45,9 +45,48 @@ static int32_t map_file(file_map *map, int fd, uint64_t bytes, surge_error *err)
   return SURGE_OK;
 }
 
-int32_t file_map_open(file_map *map, const surge_file_desc *desc, surge_error *err) {
+/* A huge page, and the piece in which a file is copied. */
+enum { HUGE_PAGE = 2 << 20, PIECE = 16 << 20 };
+
+static int32_t read_piece(int fd, uint8_t *to, uint64_t offset, uint64_t bytes, surge_error *err) {
+  for (uint64_t done = 0; done < bytes;) {
+    const ssize_t n = pread(fd, to + done, bytes - done, (off_t)(offset + done));
+    if (n == 0) {
+      return error_set(err, SURGE_E_CHANGED, "ends after %llu bytes", (unsigned long long)(offset + done));
+    }
+    if (n < 0 && errno != EINTR) {
+      return error_set(err, SURGE_E_IO, "cannot be read: %s", strerror(errno));
+    }
+    done += n > 0 ? (uint64_t)n : 0;
+  }
+  return SURGE_OK;
+}
+
+static int32_t copy_file(file_map *map, int fd, uint64_t bytes, surge_error *err) {
+  const uint64_t whole = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE; /* so that the kernel places it on a huge page's border */
+  uint8_t *base = fault_now() ? MAP_FAILED : mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) {
+    return error_set(err, SURGE_E_MEMORY, "does not fit into memory: the system refused %llu bytes", (unsigned long long)whole);
+  }
+  *map = (file_map){base, whole};
+  madvise(base, whole, MADV_HUGEPAGE);
+  for (uint64_t at = 0; at < bytes; at += PIECE) {
+    const uint64_t piece = bytes - at < PIECE ? bytes - at : PIECE;
+    const int32_t status = read_piece(fd, base + at, at, piece, err);
+    if (status < 0) {
+      file_map_close(map);
+      return status;
+    }
+    posix_fadvise(fd, (off_t)at, (off_t)piece, POSIX_FADV_DONTNEED);
+  }
+  mprotect(base, whole, PROT_READ);
+  return SURGE_OK;
+}
+
+static int32_t open_file(file_map *map, const surge_file_desc *desc, int32_t (*take)(file_map *, int, uint64_t, surge_error *),
+                         surge_error *err) {
   char path[PATH_MAX];
-  if (desc->path == 0 || desc->path_bytes == 0 || desc->path_bytes >= sizeof path || desc->bytes == 0 || desc->bytes > SIZE_MAX) {
+  if (desc->path == 0 || desc->path_bytes == 0 || desc->path_bytes >= sizeof path || desc->bytes == 0 || desc->bytes > SIZE_MAX - HUGE_PAGE) {
     return error_set(err, SURGE_E_ARGUMENT, "has no usable path or no content");
   }
   memcpy(path, (const void *)(uintptr_t)desc->path, desc->path_bytes);
@@ -58,11 +97,15 @@ int32_t file_map_open(file_map *map, const surge_file_desc *desc, surge_error *e
   }
   int32_t status = check_identity(fd, desc, err);
   if (status == SURGE_OK) {
-    status = map_file(map, fd, desc->bytes, err);
+    status = take(map, fd, desc->bytes, err);
   }
   close(fd); /* the mapping stays */
   return status;
 }
+
+int32_t file_map_open(file_map *map, const surge_file_desc *desc, surge_error *err) { return open_file(map, desc, map_file, err); }
+
+int32_t file_map_copy(file_map *map, const surge_file_desc *desc, surge_error *err) { return open_file(map, desc, copy_file, err); }
 
 void file_map_close(file_map *map) {
   if (map->base != NULL) {

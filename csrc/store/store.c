@@ -202,9 +202,12 @@ static int32_t build_entries(store *s, const piece *pieces, uint64_t count, matr
   return SURGE_OK;
 }
 
+static int copies(const surge_engine_desc *desc) { return ((const surge_plan_desc *)(uintptr_t)desc->plan)->copy_weights != 0; }
+
 static int32_t map_files(store *s, surge_error *err) {
   for (uint32_t i = 0; i < s->desc->file_count; i++) {
-    const int32_t status = file_map_open(&s->files[i], file_at(s->desc, i), err);
+    const surge_file_desc *file = file_at(s->desc, i);
+    const int32_t status = copies(s->desc) ? file_map_copy(&s->files[i], file, err) : file_map_open(&s->files[i], file, err);
     if (status < 0) {
       if (err != NULL) {
         err->file = (int32_t)i;
@@ -225,7 +228,7 @@ int32_t store_open(store *s, const surge_engine_desc *desc, arena *memory, surge
     }
   }
   for (uint32_t i = 0; i < desc->file_count; i++) {
-    s->mapped_bytes += file_at(desc, i)->bytes;
+    *(copies(desc) ? &s->copied_bytes : &s->mapped_bytes) += file_at(desc, i)->bytes;
   }
   const uint64_t count = count_pieces(desc);
   piece *pieces = arena_take(memory, count * sizeof(piece), _Alignof(piece));

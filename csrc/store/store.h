@@ -1,8 +1,8 @@
 /*
  * store.h – the weights: mapped files and the one residency table.
  *
- * Everything that reads weights gets them here, by (role, layer) or (role, layer, expert). Today every weight is resident as the
- * file's own pages; other tiers become other pointers in the same table. The store maps files, checks that every table entry lies
+ * Everything that reads weights gets them here, by (role, layer) or (role, layer, expert). Every weight is the
+ * file's own page or, where the plan says so, a copy in huge pages; other tiers become other pointers in the same table. The store maps files, checks that every table entry lies
  * inside its file and that matrices are whole; it knows nothing about shapes a family wants (model/bind.c does).
  */
 #ifndef STORE_STORE_H
@@ -32,7 +32,7 @@ typedef struct store {
   uint32_t file_count;
   store_entry *entries; /* sorted by key */
   uint32_t entry_count;
-  uint64_t mapped_bytes;
+  uint64_t mapped_bytes, copied_bytes;
 } store;
 
 /* Checks the tables and maps the files. With a measuring arena it checks, counts and maps nothing. On failure nothing stays mapped. */

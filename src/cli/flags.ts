@@ -51,6 +51,7 @@ export const PLAN_FLAGS: Flag[] = [
     help: "threads (default: physical cores)",
   },
   { name: "precision", kind: "choice", of: ["fast", "exact"], help: "8-bit activations, or float32 throughout" },
+  { name: "weights", kind: "choice", of: ["mapped", "copied"], help: "the file's pages, or a copy in huge pages" },
   { name: "kv", kind: "choice", of: ["f16", "f32"], help: "precision of keys and values" },
 ];
 

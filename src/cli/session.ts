@@ -24,12 +24,14 @@ export function manifestOf(model: string): Manifest {
 export function planFlags(args: Parsed): PlanFlags {
   const kv = args.text("kv") as PlanFlags["kv"];
   const precision = args.text("precision") as PlanFlags["precision"];
+  const weights = args.text("weights") as PlanFlags["weights"];
   const threads = args.number("threads");
   const context = args.number("ctx");
   return {
     ...(threads === undefined ? {} : { threads }),
     ...(context === undefined ? {} : { context }),
     ...(precision === undefined ? {} : { precision }),
+    ...(weights === undefined ? {} : { weights }),
     ...(kv === undefined ? {} : { kv }),
   };
 }

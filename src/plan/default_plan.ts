@@ -16,6 +16,7 @@ export interface PlanFlags {
   context?: number;
   kv?: Plan["kv"];
   precision?: Plan["precision"];
+  weights?: Plan["weights"];
   parallel?: number;
 }
 
@@ -60,6 +61,7 @@ export function chatPlan(model: PlannedModel, { flags, machine }: { flags: PlanF
   return plan({
     precision,
     kv,
+    weights: flags.weights ?? "mapped",
     parallel,
     context,
     threads: flags.threads ?? machine.cores,

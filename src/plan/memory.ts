@@ -15,6 +15,8 @@ export interface MemoryUse {
   tables: number;
   total: number;
   mapped: number;
+  /** Weights in memory of their own, not in the total. */
+  copied: number;
 }
 
 /** Per entry of the vocabulary: 161 MB resident for 151,643 entries (bun 1.4.5, @huggingface/tokenizers 0.2.0). */
@@ -30,6 +32,7 @@ export interface MemoryAccount {
 
 export function accountMemory(use: MemoryUse, { vocab }: { vocab: number }): MemoryAccount {
   const classes = [
+    ...(use.copied > 0 ? [{ name: "weights", bytes: use.copied }] : []),
     { name: "KV", bytes: use.kv },
     { name: "states", bytes: use.states },
     { name: "scratch", bytes: use.scratch },

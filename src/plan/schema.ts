@@ -11,6 +11,8 @@ export const Plan = z.object({
   /** exact: float32 from decoded weights. fast: activations of 8 bits where the weight's format has a kernel for them. */
   precision: z.enum(["exact", "fast"]),
   kv: z.enum(["f32", "f16"]),
+  /** mapped: the files' own pages. copied: read into huge pages of our own, which costs their size in memory and some seconds at start. */
+  weights: z.enum(["mapped", "copied"]).default("mapped"),
   threads: z.number().int().min(1).max(512),
   /** Tokens one sequence may hold. */
   context: z.number().int().min(1).max(1 << 24),

@@ -13,7 +13,7 @@ import { FakeEngine } from "../support/fake_engine.ts";
 const manifest = readModel(GOLDEN_MODEL);
 const vocab = manifest.config.vocab;
 const plan = enginePlan();
-const MEMORY = { kv: 1, states: 2, scratch: 3, vectors: 4, tables: 5, total: 15, mapped: 100 };
+const MEMORY = { kv: 1, states: 2, scratch: 3, vectors: 4, tables: 5, total: 15, mapped: 100, copied: 0 };
 const OPEN = { type: "open", id: 1, manifest, plan, memoryLimitBytes: 2 ** 40 } as const;
 
 function rig() {

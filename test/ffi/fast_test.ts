@@ -68,6 +68,17 @@ function logitsOf(isa: string, precision: string): { logits?: Float32Array; stde
   }
 }
 
+test("copied weights give the bits of mapped ones", () => {
+  const { ids } = MODELS[0]!.cases.all_positions;
+  const [mapped, copied] = (["mapped", "copied"] as const).map((weights) => {
+    const engine = openNative(MODELS[0]!.path, { precision: "fast", weights });
+    const logits = feed(engine, ids);
+    engine.close();
+    return logits;
+  });
+  expect(sameBits(mapped!, copied!)).toBe(true);
+});
+
 test("every set of kernels meets the tolerances, and their integers are the same everywhere", () => {
   const want = readFloats(MODELS[0]!.folder, MODELS[0]!.cases.all_positions.logits);
   let ran = 0;

@@ -29,6 +29,7 @@ test("a conversation gets F16 keys and values, every core, and the context the m
     schema: "surge.plan/1",
     devices: ["cpu"],
     precision: "fast",
+    weights: "mapped",
     kv: "f16",
     threads: 6,
     context: 32768,

@@ -11,6 +11,7 @@ const USE: MemoryUse = {
   tables: 2 * MIB,
   total: 256 * MIB,
   mapped: 1000 * MIB,
+  copied: 0,
 };
 const account = accountMemory(USE, { vocab: 100_000 });
 
@@ -41,4 +42,10 @@ test("weights that do not fit beside it are one warning, weights that do are non
   expect(warning).toBe(
     "The weights (1000.0 MiB) exceed the memory left for them (999.0 MiB): parts are read from disk again and again, which is slow.",
   );
+});
+
+test("copied weights count as memory of our own and lead the list", () => {
+  const copied = accountMemory({ ...USE, mapped: 0, copied: 500 * MIB }, { vocab: 100_000 });
+  expect(copied.neededBytes).toBe(account.neededBytes + 500 * MIB);
+  expect(() => checkMemory(copied, copied.neededBytes - 1)).toThrow(/\(weights 500\.0 MiB, KV /);
 });

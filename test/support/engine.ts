@@ -17,6 +17,7 @@ export function enginePlan(changes: Partial<Plan> = {}): Plan {
     devices: ["cpu"],
     precision: "exact",
     kv: "f32",
+    weights: "mapped",
     threads: 1,
     context: 512,
     parallel: 1,

@@ -23,6 +23,7 @@ export function testPlan(changes: Partial<Plan> = {}): Plan {
     devices: ["cpu"],
     precision: "exact",
     kv: "f32",
+    weights: "mapped",
     threads: 2,
     context: 256,
     parallel: 4,

@@ -53,6 +53,23 @@ TEST(the_same_file) {
   file_map_close(&map);
 }
 
+/* The content, and a failure of memory without a trace. */
+TEST(a_copy) {
+  file_map map = {0};
+  write_file("weights");
+  const surge_file_desc desc = desc_of(path);
+  REQUIRE(file_map_copy(&map, &desc, &err) == SURGE_OK);
+  CHECK_BYTES(map.base, "weights", 7);
+  file_map_close(&map);
+  fault_arm(1);
+  CHECK_EQ(file_map_copy(&map, &desc, &err), SURGE_E_MEMORY);
+  fault_arm(0);
+  CHECK(map.base == NULL);
+  surge_file_desc other = desc;
+  other.inode++;
+  CHECK_EQ(file_map_copy(&map, &other, &err), SURGE_E_CHANGED);
+}
+
 TEST(another_size_time_or_inode) {
   write_file("weights");
   surge_file_desc desc = desc_of(path);
@@ -125,6 +142,7 @@ int main(void) {
   }
   snprintf(path, sizeof path, "%s/model.bin", folder);
   RUN(the_same_file);
+  RUN(a_copy);
   RUN(another_size_time_or_inode);
   RUN(not_a_usable_file);
   RUN(descriptions_out_of_range);

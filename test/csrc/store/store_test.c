@@ -41,8 +41,10 @@ static surge_tensor_desc tensor(void) {
 
 /* Opens a store over the tensors in a real arena; the status, with the error filled. */
 static int32_t open_tensors(store *s, arena *memory, const surge_tensor_desc *tensors, uint32_t count) {
+  static const surge_plan_desc plan = {.struct_size = sizeof plan};
   const surge_engine_desc desc = {
       .struct_size = sizeof desc,
+      .plan = (uint64_t)(uintptr_t)&plan,
       .file_count = 1,
       .tensor_count = count,
       .files = (uint64_t)(uintptr_t)&file,
