@@ -11,8 +11,8 @@
 #define AMX(format, block) matmul_q8_##format##_amx_int8,
 #define GEMV(format, block) gemv_q8_##format##_avx512vnni,
 #define EMULATED(name, integer) \
-  {(name), 16, {MATMUL_Q8_FORMATS(integer)}, {MATMUL_Q8_FORMATS(GEMV)}, quantise_q8_ref, dot_f32_avx512, attention_block_avx512, gdn_recur_avx512, &elementwise_avx512, \
-   probe_read_ref, probe_int8_ref}
+  {(name), 16, {MATMUL_Q8_FORMATS(integer)}, {MATMUL_Q8_FORMATS(GEMV)}, quantise_q8_ref, dot_f32_avx512, attention_block_avx512, \
+   gdn_recur_avx512, &elementwise_avx512, probe_read_ref, probe_int8_ref}
 
 #if defined(AVX512_EMULATED)
 static const cpu_kernels *emulated_at(uint32_t index) {
