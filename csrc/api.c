@@ -42,6 +42,15 @@ int32_t surge_sequence_close(surge_engine *engine, uint32_t index, surge_error *
   return engine == NULL ? null_argument(err) : sequence_close(engine, index, err);
 }
 
+int32_t surge_sequence_rewind(surge_engine *engine, uint32_t index, uint32_t length, surge_error *err) {
+  return engine == NULL ? null_argument(err) : sequence_rewind(engine, index, length, err);
+}
+
+int32_t surge_draft(surge_engine *engine, const surge_row *rows, uint32_t row_count, uint32_t count, uint32_t *ret_tokens, surge_error *err) {
+  return engine == NULL || rows == NULL || ret_tokens == NULL ? null_argument(err)
+                                                              : engine_draft(engine, rows, row_count, count, ret_tokens, err);
+}
+
 int32_t surge_step_begin(surge_engine *engine, const surge_row *rows, uint32_t row_count, surge_error *err) {
   return engine == NULL || rows == NULL ? null_argument(err) : engine_step_begin(engine, rows, row_count, err);
 }

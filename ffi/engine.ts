@@ -5,6 +5,7 @@
 import { type Pointer, ptr } from "bun:ffi";
 import { SurgeError } from "../src/base/errors.ts";
 import type { Manifest, ManifestTensor } from "../src/model/manifest.ts";
+import { draftRows, plannedManifest } from "../src/plan/draft.ts";
 import type { Plan } from "../src/plan/schema.ts";
 import type { EngineCounters, MemoryUse, SamplerOptions } from "../src/engine/protocol.ts";
 import * as layout from "./layout.gen.ts";
@@ -17,6 +18,8 @@ export interface StepRow {
   position: number;
   token: number;
   logits: boolean;
+  /** May be taken back with rewindSequence; such rows come last in their sequence's, after one that stays. */
+  draft?: boolean;
 }
 
 /** C's names are the manifest's and the plan's words in capitals; a word that C does not have is a type error here. */
@@ -60,7 +63,7 @@ function modelDesc(manifest: Manifest, kinds: Uint8Array): StructArray<typeof la
     rope_beta_slow: c.rope.betaSlow,
     rope_attn_factor: c.rope.attentionFactor,
   });
-  desc.set({ layer_kind_count: kinds.length, layer_kinds: BigInt(ptr(kinds)) });
+  desc.set({ mtp_layers: c.mtpLayers, layer_kind_count: kinds.length, layer_kinds: BigInt(ptr(kinds)) });
   return desc;
 }
 
@@ -75,7 +78,8 @@ function planDesc(plan: Plan): StructArray<typeof layout.surge_plan_desc> {
   desc.set({
     sequences: plan.parallel,
     step_rows: plan.stepRows,
-    logits_rows: Math.min(plan.stepRows, Math.max(64, plan.parallel)),
+    logits_rows: Math.min(plan.stepRows, Math.max(64, plan.parallel * (1 + draftRows(plan)))),
+    draft_rows: draftRows(plan),
   });
   desc.set({
     npu_devices: plan.devices.filter((name) => name !== "cpu").length,
@@ -159,7 +163,8 @@ function namesOf(manifest: Manifest): ErrorNames {
 }
 
 /** Bytes an engine would take, before anything is taken. */
-export function measure(library: Library, manifest: Manifest, plan: Plan): MemoryUse {
+export function measure(library: Library, model: Manifest, plan: Plan): MemoryUse {
+  const manifest = plannedManifest(model, plan);
   const { desc, keep } = describe(manifest, plan);
   const memory = new StructArray(layout.surge_memory);
   const error = newError();
@@ -195,7 +200,8 @@ export class NativeEngine {
   /** Sequences of the step that began last. */
   #moving: number[] = [];
 
-  constructor(library: Library, manifest: Manifest, plan: Plan) {
+  constructor(library: Library, model: Manifest, plan: Plan) {
+    const manifest = plannedManifest(model, plan);
     const { desc, keep } = describe(manifest, plan);
     const out = new BigUint64Array(1);
     this.#library = library;
@@ -226,6 +232,27 @@ export class NativeEngine {
     this.#check(this.#library.surge_sequence_close(this.#engine, sequence, ptr(this.#error.bytes)));
   }
 
+  /** Takes back the sequence's last rows, down to the first that was marked as draft: then it is as if they had not been fed. */
+  rewindSequence(sequence: number, length: number): void {
+    this.#check(this.#library.surge_sequence_rewind(this.#engine, sequence, length, ptr(this.#error.bytes)));
+  }
+
+  /** The prediction layer's guess of `count` tokens after each row's own, which follows what its sequence holds. */
+  draft(rows: StepRow[], count: number): number[][] {
+    this.#setRows(rows);
+    const tokens = new Uint32Array(rows.length * count);
+    const status = this.#library.surge_draft(
+      this.#engine,
+      ptr(this.#rows.bytes),
+      rows.length,
+      count,
+      ptr(tokens),
+      ptr(this.#error.bytes),
+    );
+    this.#check(status);
+    return rows.map((_, i) => Array.from(tokens.subarray(i * count, (i + 1) * count)));
+  }
+
   /** A whole step at once. */
   step(rows: StepRow[]): void {
     this.beginStep(rows);
@@ -234,6 +261,14 @@ export class NativeEngine {
 
   /** Moves no sequence when it throws. Until runStep returns true, the step's sequences cannot be closed or forked. */
   beginStep(rows: StepRow[]): void {
+    this.#setRows(rows);
+    this.#check(
+      this.#library.surge_step_begin(this.#engine, ptr(this.#rows.bytes), rows.length, ptr(this.#error.bytes)),
+    );
+    this.#moving = [...new Set(rows.map((row) => row.sequence))];
+  }
+
+  #setRows(rows: StepRow[]): void {
     if (rows.length > this.#rows.count) {
       throw new SurgeError("internal", `A step of ${rows.length} rows exceeds the plan's ${this.#rows.count}.`);
     }
@@ -242,13 +277,9 @@ export class NativeEngine {
         sequence: row.sequence,
         position: row.position,
         token: row.token,
-        flags: row.logits ? layout.ROW.LOGITS : 0,
+        flags: (row.logits ? layout.ROW.LOGITS : 0) | (row.draft === true ? layout.ROW.DRAFT : 0),
       }, i);
     });
-    this.#check(
-      this.#library.surge_step_begin(this.#engine, ptr(this.#rows.bytes), rows.length, ptr(this.#error.bytes)),
-    );
-    this.#moving = [...new Set(rows.map((row) => row.sequence))];
   }
 
   /** Goes on with the step for about `budgetMs`; true when it is done. */

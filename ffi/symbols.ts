@@ -12,6 +12,8 @@ export const SYMBOLS = {
   surge_sequence_open: { args: [ptr, ptr, ptr], returns: i32 },
   surge_sequence_fork: { args: [ptr, u32, ptr, ptr], returns: i32 },
   surge_sequence_close: { args: [ptr, u32, ptr], returns: i32 },
+  surge_sequence_rewind: { args: [ptr, u32, u32, ptr], returns: i32 },
+  surge_draft: { args: [ptr, ptr, u32, u32, ptr, ptr], returns: i32 },
   surge_step_begin: { args: [ptr, ptr, u32, ptr], returns: i32 },
   surge_step_run: { args: [ptr, u64, ptr, ptr], returns: i32 },
   surge_step_abandon: { args: [ptr, ptr], returns: i32 },

@@ -92,7 +92,7 @@ static const abi_field SURGE_MODEL_DESC[] = {
     FIELD(surge_model_desc, "f32", rope_beta_slow),
     FIELD(surge_model_desc, "f32", rope_attn_factor),
     FIELD(surge_model_desc, "u32", layer_kind_count),
-    FIELD(surge_model_desc, "u32", reserved),
+    FIELD(surge_model_desc, "u32", mtp_layers),
     FIELD(surge_model_desc, "u64", layer_kinds),
 };
 
@@ -107,6 +107,7 @@ static const abi_field SURGE_PLAN_DESC[] = {
     FIELD(surge_plan_desc, "u32", logits_rows),
     FIELD(surge_plan_desc, "u32", npu_devices),
     FIELD(surge_plan_desc, "u32", copy_weights),
+    FIELD(surge_plan_desc, "u32", draft_rows),
 };
 
 static const abi_field SURGE_ENGINE_DESC[] = {
@@ -233,7 +234,7 @@ static const abi_constant SCALE[] = {CONSTANT(SCALE_, BLOCK_128), CONSTANT(SCALE
 static const abi_constant PRECISION[] = {CONSTANT(PRECISION_, EXACT), CONSTANT(PRECISION_, FAST)};
 static const abi_constant KV[] = {CONSTANT(KV_, F32), CONSTANT(KV_, F16)};
 static const abi_constant LIMIT[] = {CONSTANT(, TOP_LOGPROBS_MAX), CONSTANT(, LOGIT_BIAS_MAX)};
-static const abi_constant ROW[] = {CONSTANT(ROW_, LOGITS)};
+static const abi_constant ROW[] = {CONSTANT(ROW_, LOGITS), CONSTANT(ROW_, DRAFT)};
 
 #define ENUM(name) {#name, (uint32_t)(sizeof(name) / sizeof(name)[0]), name}
 

@@ -14,9 +14,10 @@ enum { MAX_THREADS = 512, MAX_SEQUENCES = 4096, MAX_STEP_ROWS = 65536, MAX_CONTE
 static int32_t check_plan(const surge_plan_desc *p, surge_error *err) {
   if (p->precision > SURGE_PRECISION_FAST || p->kv_dtype > SURGE_KV_F16 || p->threads == 0 || p->threads > MAX_THREADS ||
       p->context == 0 || p->context > MAX_CONTEXT || p->sequences == 0 || p->sequences > MAX_SEQUENCES || p->step_rows == 0 ||
-      p->step_rows > MAX_STEP_ROWS || p->logits_rows == 0 || p->logits_rows > p->step_rows || p->copy_weights > 1) {
-    return error_set(err, SURGE_E_ARGUMENT, "the plan has %u threads, context %u, %u sequences, %u rows a step, %u with logits", p->threads,
-                     p->context, p->sequences, p->step_rows, p->logits_rows);
+      p->step_rows > MAX_STEP_ROWS || p->logits_rows == 0 || p->logits_rows > p->step_rows || p->copy_weights > 1 ||
+      p->draft_rows >= p->step_rows) {
+    return error_set(err, SURGE_E_ARGUMENT, "the plan has %u threads, context %u, %u sequences, %u rows a step, %u with logits, %u drafts",
+                     p->threads, p->context, p->sequences, p->step_rows, p->logits_rows, p->draft_rows);
   }
   return SURGE_OK;
 }
@@ -75,14 +76,16 @@ static int32_t build(surge_engine *e, const surge_engine_desc *desc, arena *memo
     return status;
   }
   ret_memory->vectors = since(memory, &mark);
-  kv_open(&e->kv, &e->model.desc, &e->plan, e->model.attention_layers, memory);
+  kv_open(&e->kv, &e->model.desc, &e->plan, model_kv_layers(&e->model), memory);
   ret_memory->kv = since(memory, &mark);
   reserve_sequences(e, memory);
   reserve_states(e, memory);
+  draft_reserve(e, memory);
   ret_memory->states = since(memory, &mark);
   model_reserve(&e->model, &e->plan, memory);
   sampler_reserve(&e->sampler, vocab, memory);
   e->rows = arena_take(memory, e->plan.step_rows * sizeof(surge_row), _Alignof(surge_row));
+  e->asked = arena_take(memory, e->plan.logits_rows * sizeof(surge_row), _Alignof(surge_row));
   e->row = arena_take(memory, widest_row(desc) * sizeof(float), 64);
   ret_memory->scratch = since(memory, &mark);
   ret_memory->mapped = e->weights.mapped_bytes;

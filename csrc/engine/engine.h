@@ -21,6 +21,13 @@ typedef struct sequence {
   uint32_t *tokens; /* [context] */
   uint32_t *pages;  /* [pages of context] */
   float *states;    /* [model_state_floats] */
+  /* What taking rows back needs (draft.c). */
+  float *kept;          /* [model_state_floats]: states of kept_length tokens, where certain < length */
+  float *journal;       /* [model_journal_floats]: what was fed to them since */
+  uint32_t kept_length;
+  uint32_t certain;     /* the least length to go back to */
+  float *hidden;        /* [draft_rows + 1][hidden]: after the final norm, at hidden_first and on */
+  uint32_t hidden_first;
 } sequence;
 
 struct surge_engine {
@@ -34,9 +41,14 @@ struct surge_engine {
   model_span *spans;
   sampler_scratch sampler;
   float *row; /* [widest matrix], for diagnosis */
-  uint32_t logits_rows; /* of the last step */
+  uint32_t logits_rows; /* of the last step or draft */
+  surge_row *asked; /* [plan.logits_rows]: the rows that they belong to */
   surge_row *rows; /* [step_rows] of the step that is under way */
   model_batch batch;
+  surge_row *mtp_rows; /* [step_rows]: what follows the step's rows in the MTP layer */
+  model_span *mtp_spans;
+  const float **mtp_hidden; /* [step_rows] */
+  model_batch mtp_batch;
   uint32_t stage; /* next stage of that step; 0 where none is under way */
   surge_counters counters;
 };
@@ -48,9 +60,21 @@ void engine_destroy(surge_engine *engine);
 int32_t sequence_open(surge_engine *engine, uint32_t *ret_sequence, surge_error *err);
 int32_t sequence_fork(surge_engine *engine, uint32_t from, uint32_t *ret_sequence, surge_error *err);
 int32_t sequence_close(surge_engine *engine, uint32_t index, surge_error *err);
+/* NULL, with an error, where it is not open or a step moves it. */
+sequence *sequence_at_rest(surge_engine *engine, uint32_t index, surge_error *err);
 /* Gives the sequence pages of its own for `count` more tokens; cannot fail below the context's length. */
 void sequence_extend(surge_engine *engine, sequence *s, uint32_t count);
 
+int32_t sequence_rewind(surge_engine *engine, uint32_t index, uint32_t length, surge_error *err);
+int32_t engine_draft(surge_engine *engine, const surge_row *rows, uint32_t row_count, uint32_t count, uint32_t *ret_tokens, surge_error *err);
+void draft_reserve(surge_engine *engine, arena *memory);
+/* Makes the MTP layer's batch from the step's: the same tokens, each with the hidden state before it. */
+void draft_follow(surge_engine *engine);
+/* After a step: what its span leaves for the next guess, and for taking rows back. */
+void draft_keep(surge_engine *engine, const model_span *span);
+
+/* Checks rows for a step that could begin now, and cuts them into spans. */
+int32_t step_check(surge_engine *engine, const surge_row *rows, uint32_t row_count, uint32_t *ret_spans, surge_error *err);
 int32_t engine_step_begin(surge_engine *engine, const surge_row *rows, uint32_t row_count, surge_error *err);
 int32_t engine_step_run(surge_engine *engine, uint64_t budget_us, uint32_t *ret_done, surge_error *err);
 int32_t engine_step_abandon(surge_engine *engine, surge_error *err);

@@ -4,8 +4,7 @@
 #include "base/error.h"
 #include "engine/engine.h"
 
-/* NULL, with an error, where it is not open or a step moves it. */
-static sequence *find_at_rest(surge_engine *e, uint32_t index, surge_error *err) {
+sequence *sequence_at_rest(surge_engine *e, uint32_t index, surge_error *err) {
   if (index >= e->plan.sequences || !e->sequences[index].open) {
     error_set(err, SURGE_E_ARGUMENT, "sequence %u is not open", index);
     return NULL;
@@ -24,6 +23,7 @@ int32_t sequence_open(surge_engine *e, uint32_t *ret_sequence, surge_error *err)
       s->open = 1;
       s->length = 0;
       s->page_count = 0;
+      s->certain = 0;
       memset(s->states, 0, model_state_floats(&e->model) * sizeof(float));
       *ret_sequence = i;
       return SURGE_OK;
@@ -33,7 +33,7 @@ int32_t sequence_open(surge_engine *e, uint32_t *ret_sequence, surge_error *err)
 }
 
 int32_t sequence_fork(surge_engine *e, uint32_t from, uint32_t *ret_sequence, surge_error *err) {
-  const sequence *source = find_at_rest(e, from, err);
+  const sequence *source = sequence_at_rest(e, from, err);
   if (source == NULL) {
     return SURGE_E_ARGUMENT;
   }
@@ -44,8 +44,14 @@ int32_t sequence_fork(surge_engine *e, uint32_t from, uint32_t *ret_sequence, su
   sequence *s = &e->sequences[*ret_sequence];
   s->length = source->length;
   s->page_count = source->page_count;
+  s->certain = source->length;
   memcpy(s->tokens, source->tokens, source->length * sizeof(uint32_t));
   memcpy(s->states, source->states, model_state_floats(&e->model) * sizeof(float));
+  if (e->model.desc.mtp_layers > 0) {
+    const size_t rows = (size_t)source->length - source->hidden_first;
+    memcpy(s->hidden, source->hidden, rows * e->model.desc.hidden * sizeof(float));
+    s->hidden_first = source->hidden_first;
+  }
   for (uint32_t i = 0; i < source->page_count; i++) {
     s->pages[i] = source->pages[i];
     kv_share(&e->kv, source->pages[i]);
@@ -54,7 +60,7 @@ int32_t sequence_fork(surge_engine *e, uint32_t from, uint32_t *ret_sequence, su
 }
 
 int32_t sequence_close(surge_engine *e, uint32_t index, surge_error *err) {
-  sequence *s = find_at_rest(e, index, err);
+  sequence *s = sequence_at_rest(e, index, err);
   if (s == NULL) {
     return SURGE_E_ARGUMENT;
   }
@@ -66,12 +72,13 @@ int32_t sequence_close(surge_engine *e, uint32_t index, surge_error *err) {
 }
 
 void sequence_extend(surge_engine *e, sequence *s, uint32_t count) {
-  if (e->model.attention_layers == 0) {
+  if (model_kv_layers(&e->model) == 0) {
     return;
   }
-  /* The last page may be shared with a fork; full pages before it are never written again. */
-  if (s->length % KV_BLOCK != 0) {
-    s->pages[s->page_count - 1] = kv_own(&e->kv, s->pages[s->page_count - 1]);
+  /* Pages from the first position that is written on may be shared with a fork; those before it are never written again. */
+  const uint32_t first = s->length > 0 ? s->length - e->model.desc.mtp_layers : 0;
+  for (uint32_t i = first / KV_BLOCK; i < s->page_count; i++) {
+    s->pages[i] = kv_own(&e->kv, s->pages[i]);
   }
   while (s->page_count < kv_pages_for(s->length + count)) {
     s->pages[s->page_count++] = kv_take(&e->kv);

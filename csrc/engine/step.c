@@ -27,6 +27,20 @@ static int32_t check_row(surge_engine *e, const surge_row *rows, uint32_t row, u
   return SURGE_OK;
 }
 
+/* Rows that may be taken back: last in their span, not all of it, no more than the plan keeps. */
+static int32_t count_draft(const surge_engine *e, const surge_row *rows, uint32_t row, model_span *span, surge_error *err) {
+  if (rows[row].flags & SURGE_ROW_DRAFT) {
+    span->drafts++;
+  }
+  if (span->drafts > 0 && (span->drafts == span->count || !(rows[row].flags & SURGE_ROW_DRAFT))) {
+    return error_set(err, SURGE_E_ARGUMENT, "row %u: rows that may be taken back come last, after one that stays", row);
+  }
+  if (span->drafts > 0 && span->count > e->plan.draft_rows + 1) {
+    return error_set(err, SURGE_E_LIMIT, "row %u is more than the %u that the plan can take back", row, e->plan.draft_rows);
+  }
+  return SURGE_OK;
+}
+
 /* Cuts the rows into spans; rows of one sequence must be adjacent. */
 static int32_t make_spans(surge_engine *e, const surge_row *rows, uint32_t row_count, uint32_t *ret_spans, surge_error *err) {
   uint32_t spans = 0;
@@ -38,11 +52,15 @@ static int32_t make_spans(surge_engine *e, const surge_row *rows, uint32_t row_c
       }
       e->spans[spans++] = (model_span){.row = row};
     }
-    const int32_t status = check_row(e, rows, row, e->spans[spans - 1].row, err);
+    model_span *span = &e->spans[spans - 1];
+    int32_t status = check_row(e, rows, row, span->row, err);
+    if (status == SURGE_OK) {
+      span->count++;
+      status = count_draft(e, rows, row, span, err);
+    }
     if (status < 0) {
       return status;
     }
-    e->spans[spans - 1].count++;
     wanted += rows[row].flags & SURGE_ROW_LOGITS;
   }
   if (wanted > e->plan.logits_rows) {
@@ -64,18 +82,23 @@ static int32_t check_adjacent(const surge_engine *e, const surge_row *rows, uint
   return SURGE_OK;
 }
 
-int32_t engine_step_begin(surge_engine *e, const surge_row *rows, uint32_t row_count, surge_error *err) {
-  uint32_t spans = 0;
+int32_t step_check(surge_engine *e, const surge_row *rows, uint32_t row_count, uint32_t *ret_spans, surge_error *err) {
   int32_t status = e->batch.row_count == 0 ? SURGE_OK : error_set(err, SURGE_E_ARGUMENT, "a step is under way");
   if (status == SURGE_OK && (row_count == 0 || row_count > e->plan.step_rows)) {
     status = error_set(err, SURGE_E_LIMIT, "a step of %u rows where the plan holds 1 to %u", row_count, e->plan.step_rows);
   }
   if (status == SURGE_OK) {
-    status = make_spans(e, rows, row_count, &spans, err);
+    status = make_spans(e, rows, row_count, ret_spans, err);
   }
   if (status == SURGE_OK) {
-    status = check_adjacent(e, rows, spans, err);
+    status = check_adjacent(e, rows, *ret_spans, err);
   }
+  return status;
+}
+
+int32_t engine_step_begin(surge_engine *e, const surge_row *rows, uint32_t row_count, surge_error *err) {
+  uint32_t spans = 0;
+  const int32_t status = step_check(e, rows, row_count, &spans, err);
   if (status < 0) {
     return status;
   }
@@ -85,11 +108,15 @@ int32_t engine_step_begin(surge_engine *e, const surge_row *rows, uint32_t row_c
     sequence *s = &e->sequences[rows[span->row].sequence];
     sequence_extend(e, s, span->count);
     s->moving = 1;
+    s->certain = s->length;
     span->position = s->length;
     span->pages = s->pages;
     span->states = s->states;
+    span->kept = span->drafts > 0 ? s->kept : NULL;
+    span->journal = span->drafts > 0 ? s->journal : NULL;
   }
-  e->batch = (model_batch){e->rows, row_count, e->spans, spans};
+  e->batch = (model_batch){.rows = e->rows, .row_count = row_count, .spans = e->spans, .span_count = spans};
+  draft_follow(e);
   e->stage = 0;
   e->logits_rows = 0;
   return SURGE_OK;
@@ -106,7 +133,12 @@ static void finish_step(surge_engine *e) {
   for (uint32_t row = 0; row < e->batch.row_count; row++) {
     sequence *s = &e->sequences[e->rows[row].sequence];
     s->tokens[s->length++] = e->rows[row].token;
-    e->logits_rows += e->rows[row].flags & SURGE_ROW_LOGITS;
+    if (e->rows[row].flags & SURGE_ROW_LOGITS) {
+      e->asked[e->logits_rows++] = e->rows[row];
+    }
+  }
+  for (uint32_t i = 0; i < e->batch.span_count; i++) {
+    draft_keep(e, &e->spans[i]);
   }
   e->counters.steps++;
   e->counters.rows += e->batch.row_count;
@@ -126,7 +158,8 @@ int32_t engine_step_run(surge_engine *e, uint64_t budget_us, uint32_t *ret_done,
   }
   *ret_done = 0;
   do {
-    model_forward(&e->model, e->pool, &e->kv, &e->batch, e->stage, &e->counters);
+    const model_batch *batch = e->stage < model_mtp_first_stage(&e->model) ? &e->batch : &e->mtp_batch;
+    model_forward(&e->model, e->pool, &e->kv, batch, e->stage, &e->counters);
     if (++e->stage == model_stages(&e->model)) {
       finish_step(e);
       *ret_done = 1;
@@ -190,6 +223,13 @@ int32_t engine_logits(surge_engine *e, uint32_t logits_row, float *ret_logits, u
   return status;
 }
 
+/* Tokens that the row has seen: rows that may be taken back come after it. A fork samples from its source's rows with all it holds. */
+static uint32_t history_of(const surge_engine *e, uint32_t logits_row, uint32_t sequence_index) {
+  const surge_row *row = &e->asked[logits_row];
+  const uint32_t held = e->sequences[sequence_index].length;
+  return row->sequence == sequence_index && row->position < held ? row->position + 1 : held;
+}
+
 int32_t engine_sample(surge_engine *e, uint32_t logits_row, uint32_t sequence_index, const surge_sampler_desc *sampler,
                       surge_sample *ret_sample, surge_error *err) {
   const float *logits = NULL;
@@ -201,7 +241,7 @@ int32_t engine_sample(surge_engine *e, uint32_t logits_row, uint32_t sequence_in
     return error_set(err, SURGE_E_ARGUMENT, "sequence %u is not open", sequence_index);
   }
   const sequence *s = &e->sequences[sequence_index];
-  status = sampler_choose(logits, e->model.desc.vocab, s->tokens, s->length, sampler, &e->sampler, ret_sample, err);
+  status = sampler_choose(logits, e->model.desc.vocab, s->tokens, history_of(e, logits_row, sequence_index), sampler, &e->sampler, ret_sample, err);
   if (status == SURGE_E_NUMERIC) { /* the weights' fault, if the logits were broken already */
     const int32_t broken = check_finite(e, logits, err);
     return broken < 0 ? broken : status;

@@ -44,7 +44,8 @@ typedef enum surge_status {
   X(ATTN_Q) X(ATTN_K) X(ATTN_V) X(ATTN_OUT) X(ATTN_Q_NORM) X(ATTN_K_NORM) \
   X(GDN_QKV) X(GDN_Z) X(GDN_B) X(GDN_A) X(GDN_CONV) X(GDN_DT_BIAS) X(GDN_DECAY) X(GDN_NORM) X(GDN_OUT) \
   X(ROUTER) X(EXPERT_GATE) X(EXPERT_UP) X(EXPERT_DOWN) \
-  X(SHARED_ROUTER) X(SHARED_GATE) X(SHARED_UP) X(SHARED_DOWN)
+  X(SHARED_ROUTER) X(SHARED_GATE) X(SHARED_UP) X(SHARED_DOWN) \
+  X(MTP_PROJECTION) X(MTP_EMBEDDING_NORM) X(MTP_HIDDEN_NORM) X(MTP_NORM) X(MTP_EMBEDDING) X(MTP_OUTPUT)
 
 typedef enum surge_role {
 #define X(name) SURGE_ROLE_##name,
@@ -135,7 +136,8 @@ typedef struct surge_model_desc {
   uint32_t norm_topk; /* renormalise the chosen probabilities */
   uint32_t rope_kind, rope_original_context;
   float rms_eps, rope_theta, rope_factor, rope_beta_fast, rope_beta_slow, rope_attn_factor;
-  uint32_t layer_kind_count, reserved;
+  uint32_t layer_kind_count;
+  uint32_t mtp_layers; /* 1: an attention layer numbered `layers`, with the MTP roles, predicts the token after the next */
   uint64_t layer_kinds; /* const uint8_t *, surge_layer_kind per layer */
 } surge_model_desc;
 
@@ -149,6 +151,7 @@ typedef struct surge_plan_desc {
   uint32_t logits_rows; /* rows of a step that may ask for logits */
   uint32_t npu_devices; /* must be 0 on a build or machine without one */
   uint32_t copy_weights; /* 0: mapped files; 1: read into memory of our own, in huge pages where the system gives them */
+  uint32_t draft_rows; /* rows of a sequence in one step that may be taken back; 0: none */
 } surge_plan_desc;
 
 typedef struct surge_engine_desc {
@@ -194,6 +197,8 @@ typedef struct surge_cpu_info {
 } surge_cpu_info;
 
 #define SURGE_ROW_LOGITS 1u
+/* surge_sequence_rewind can take the row back. Such rows come last in their sequence's span, after at least one that stays. */
+#define SURGE_ROW_DRAFT 2u
 typedef struct surge_row {
   uint32_t sequence;
   uint32_t position; /* must be the sequence's length plus the rows before this one in the step */
@@ -242,6 +247,17 @@ SURGE_API void surge_engine_destroy(surge_engine *engine);
 SURGE_API int32_t surge_sequence_open(surge_engine *engine, uint32_t *ret_sequence, surge_error *err);
 SURGE_API int32_t surge_sequence_fork(surge_engine *engine, uint32_t sequence, uint32_t *ret_sequence, surge_error *err);
 SURGE_API int32_t surge_sequence_close(surge_engine *engine, uint32_t sequence, surge_error *err);
+/*
+ * Takes back the sequence's last rows: it is then as if it had been fed `length` tokens, bit for bit. Possible down to the first
+ * SURGE_ROW_DRAFT row of the step that moved it last, once, and not while a step is under way. Logits stay.
+ */
+SURGE_API int32_t surge_sequence_rewind(surge_engine *engine, uint32_t sequence, uint32_t length, surge_error *err);
+/*
+ * The MTP layer's guess how each row's sequence goes on: `count` tokens after the row's own, which is the one that follows what the
+ * sequence holds. Moves no sequence; one row each; ret_tokens [row_count][count]. Afterwards surge_logits has the last guess's, by row.
+ */
+SURGE_API int32_t surge_draft(surge_engine *engine, const surge_row *rows, uint32_t row_count, uint32_t count, uint32_t *ret_tokens,
+                              surge_error *err);
 /* Begins to advance every sequence named by its rows; rows of one sequence are adjacent. On failure no sequence has moved. */
 SURGE_API int32_t surge_step_begin(surge_engine *engine, const surge_row *rows, uint32_t row_count, surge_error *err);
 /*

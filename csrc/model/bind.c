@@ -152,20 +152,39 @@ static void bind_moe(binder *b, model_layer *l) {
   l->up_blocks |= blocks_of((const weight *const[]){&l->router, &l->shared_router}, d->shared_ff > 0 ? 2 : 1);
 }
 
-static void bind_layer(binder *b, model *m, uint32_t index, const uint8_t *kinds, uint32_t *kind_counts) {
-  model_layer layer = {.kind = kinds[index], .index = kind_counts[kinds[index]]++};
+/* `at`: among the layers of its kind. */
+static model_layer bind_layer(binder *b, uint32_t index, uint32_t kind, uint32_t at) {
+  const uint32_t hidden = b->model->desc.hidden;
+  model_layer layer = {.kind = kind, .index = at};
   b->layer = (int32_t)index;
-  layer.attn_norm = bind_vector(b, SURGE_ROLE_ATTN_NORM, 1, m->desc.hidden);
-  layer.ffn_norm = bind_vector(b, SURGE_ROLE_FFN_NORM, 1, m->desc.hidden);
+  layer.attn_norm = bind_vector(b, SURGE_ROLE_ATTN_NORM, 1, hidden);
+  layer.ffn_norm = bind_vector(b, SURGE_ROLE_FFN_NORM, 1, hidden);
   if (layer.kind == SURGE_LAYER_ATTENTION) {
     bind_attention(b, &layer);
   } else {
     bind_gdn(b, &layer);
   }
   bind_moe(b, &layer);
-  if (b->weights != NULL) {
-    m->layers[index] = layer;
-  }
+  return layer;
+}
+
+/* The layer's own matrix, or the model's where the file has no other. */
+static weight bind_own_or(binder *b, uint32_t role, weight shared) {
+  const int own = b->weights != NULL && store_find(b->weights, role, b->layer, 0) != NULL;
+  return own ? bind_weight(b, role, b->model->desc.vocab, b->model->desc.hidden) : shared;
+}
+
+static model_mtp bind_mtp(binder *b) {
+  const model *m = b->model;
+  const uint32_t hidden = m->desc.hidden;
+  model_mtp mtp = {.layer = bind_layer(b, m->desc.layers, SURGE_LAYER_ATTENTION, m->attention_layers)};
+  mtp.projection = bind_weight(b, SURGE_ROLE_MTP_PROJECTION, hidden, 2 * hidden);
+  mtp.embedding_norm = bind_vector(b, SURGE_ROLE_MTP_EMBEDDING_NORM, 1, hidden);
+  mtp.hidden_norm = bind_vector(b, SURGE_ROLE_MTP_HIDDEN_NORM, 1, hidden);
+  mtp.norm = bind_vector(b, SURGE_ROLE_MTP_NORM, 1, hidden);
+  mtp.embedding = bind_own_or(b, SURGE_ROLE_MTP_EMBEDDING, m->embedding);
+  mtp.output = bind_own_or(b, SURGE_ROLE_MTP_OUTPUT, m->output);
+  return mtp;
 }
 
 int32_t model_bind(model *m, const store *weights, arena *memory, surge_error *err) {
@@ -177,7 +196,13 @@ int32_t model_bind(model *m, const store *weights, arena *memory, surge_error *e
   m->output = bind_weight(&b, SURGE_ROLE_OUTPUT, m->desc.vocab, m->desc.hidden);
   m->output_norm = bind_vector(&b, SURGE_ROLE_OUTPUT_NORM, 1, m->desc.hidden);
   for (uint32_t i = 0; i < m->desc.layers && b.status == SURGE_OK; i++) {
-    bind_layer(&b, m, i, kinds, kind_counts);
+    const model_layer layer = bind_layer(&b, i, kinds[i], kind_counts[kinds[i]]++);
+    if (!measuring) {
+      m->layers[i] = layer;
+    }
+  }
+  if (m->desc.mtp_layers > 0 && b.status == SURGE_OK) {
+    m->mtp = bind_mtp(&b);
   }
   return b.status;
 }

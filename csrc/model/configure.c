@@ -20,6 +20,9 @@ static int32_t check_sizes(const surge_model_desc *d, surge_error *err) {
     return error_set(err, SURGE_E_DATA, "the configuration has %u layers (%u kinds), hidden size %u, %u of %u experts", d->layers,
                      d->layer_kind_count, d->hidden, d->experts_used, d->experts);
   }
+  if (d->mtp_layers > 1) {
+    return error_set(err, SURGE_E_DATA, "the configuration has %u prediction layers where at most one is supported", d->mtp_layers);
+  }
   if (d->heads % d->kv_heads != 0 || d->rotary_dim > d->head_dim || d->rotary_dim % 2 != 0 || d->heads / d->kv_heads > ATTENTION_HEADS_MAX || (uint64_t)d->heads * d->head_dim > MAX_DIM) {
     return error_set(err, SURGE_E_DATA, "the attention has %u heads of %u over %u KV heads with %u rotated", d->heads, d->head_dim,
                      d->kv_heads, d->rotary_dim);
@@ -50,7 +53,8 @@ static int32_t count_layers(model *m, const uint8_t *kinds, surge_error *err) {
 }
 
 int32_t model_configure(model *m, const surge_model_desc *desc, const surge_plan_desc *plan, arena *memory, surge_error *err) {
-  *m = (model){.desc = *desc, .precision = plan->precision, .split_pages = attention_split_pages(plan->context)};
+  *m = (model){.desc = *desc, .precision = plan->precision, .split_pages = attention_split_pages(plan->context),
+               .journal_rows = plan->draft_rows > 0 ? plan->draft_rows + 1 : 0};
   int32_t status = cpu_dispatch(&m->kernels, err);
   if (status == SURGE_OK) {
     status = check_sizes(desc, err);
@@ -78,6 +82,12 @@ int32_t model_configure(model *m, const surge_model_desc *desc, const surge_plan
 
 size_t model_state_floats(const model *m) { return m->gdn_layers * (m->conv_floats + m->recurrent_floats); }
 
+size_t model_journal_floats(const model *m) {
+  return (size_t)m->gdn_layers * m->journal_rows * (m->gdn_channels + (size_t)2 * m->desc.gdn_value_heads);
+}
+
+uint32_t model_kv_layers(const model *m) { return m->attention_layers + m->desc.mtp_layers; }
+
 static float *floats(arena *memory, size_t count) { return arena_take(memory, count * sizeof(float), 64); }
 
 static uint32_t largest(uint32_t a, uint32_t b) { return a > b ? a : b; }
@@ -87,6 +97,7 @@ static void reserve_workers(model *m, const surge_plan_desc *plan, arena *memory
   const surge_model_desc *d = &m->desc;
   uint32_t widest = largest(largest(d->hidden, d->heads * d->head_dim), largest(d->expert_ff, d->shared_ff));
   widest = largest(widest, d->gdn_value_heads * d->gdn_value_dim);
+  widest = largest(widest, d->mtp_layers > 0 ? 2 * d->hidden : 0);
   widest = largest(widest, 2 * d->heads / d->kv_heads * d->head_dim);
   worker_scratch *workers = arena_take(memory, plan->threads * sizeof(worker_scratch), _Alignof(worker_scratch));
   for (uint32_t i = 0; i < plan->threads; i++) {
@@ -143,11 +154,11 @@ void model_reserve(model *m, const surge_plan_desc *plan, arena *memory) {
   s->residual = floats(memory, rows * d->hidden);
   s->projected = floats(memory, rows * d->hidden);
   activation_reserve(&s->normed, rows, d->hidden, m->precision, memory);
-  const uint32_t attended = m->attention_layers > 0 ? d->heads * d->head_dim : 0;
+  const uint32_t attended = model_kv_layers(m) > 0 ? d->heads * d->head_dim : 0;
   activation_reserve(&s->mixed, rows, largest(attended, d->gdn_value_heads * d->gdn_value_dim), m->precision, memory);
   s->rope = floats(memory, rows * d->rotary_dim);
   s->frequencies = arena_take(memory, d->rotary_dim * sizeof(double), _Alignof(double));
-  if (m->attention_layers > 0) {
+  if (model_kv_layers(m) > 0) {
     reserve_attention(m, rows, memory);
   }
   if (m->gdn_layers > 0) {
@@ -155,6 +166,10 @@ void model_reserve(model *m, const surge_plan_desc *plan, arena *memory) {
   }
   reserve_experts(m, rows, memory);
   s->logits = floats(memory, (size_t)plan->logits_rows * d->vocab);
+  if (d->mtp_layers > 0) {
+    s->hidden = floats(memory, rows * d->hidden);
+    activation_reserve(&s->predicted, rows, (size_t)2 * d->hidden, m->precision, memory);
+  }
   reserve_workers(m, plan, memory);
 }
 

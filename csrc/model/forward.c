@@ -1,6 +1,6 @@
 /*
  * forward.c – the forward pass: embedding, layers (mixer, then mixture of experts), head. Follows transformers
- * modeling_qwen3_5_moe.py and modeling_qwen3_moe.py; the mixers are in mixer_*.c, the experts in moe.c.
+ * modeling_qwen3_5_moe.py and modeling_qwen3_moe.py; the mixers are in mixer_*.c, the experts in moe.c, the ends of the MTP layer in mtp.c.
  */
 #include <string.h>
 #include <time.h>
@@ -47,11 +47,11 @@ const model_span *stage_span(const step *s, uint32_t row) {
   return span;
 }
 
-float *stage_state(const step *s, const model_span *span, const model_layer *layer) {
-  return span->states + layer->index * (s->model->conv_floats + s->model->recurrent_floats);
+float *stage_state(const step *s, float *states, const model_layer *layer) {
+  return states + layer->index * (s->model->conv_floats + s->model->recurrent_floats);
 }
 
-static void norm_row(const step *s, const float *weights, uint32_t blocks, uint32_t from, uint32_t to) {
+void stage_norm_row(const step *s, const float *weights, uint32_t blocks, uint32_t from, uint32_t to) {
   const uint32_t hidden = s->desc->hidden;
   const activation *a = &s->scratch->normed;
   s->env.kernels->elementwise->norm_rms(s->scratch->residual + (size_t)from * hidden, weights, hidden, s->desc->rms_eps,
@@ -63,18 +63,23 @@ void stage_norm(step *s, uint32_t worker, const float *weights, uint32_t blocks)
   uint32_t begin = 0;
   uint32_t end = 0;
   while (pool_claim(s->env.pool, s->batch->row_count, 1, &begin, &end)) {
-    norm_row(s, weights, blocks, begin, begin);
+    stage_norm_row(s, weights, blocks, begin, begin);
   }
   stage_end(s, worker, SURGE_OP_NORM);
+}
+
+void stage_embed(const step *s, const weight *embedding, uint32_t row) {
+  const surge_row *r = &s->batch->rows[row];
+  matrix_decode_row(embedding->matrix, r->token, s->scratch->residual + (size_t)row * s->desc->hidden);
+  rope_table(s->scratch->frequencies, s->desc->rotary_dim, r->position, s->desc->rope_attn_factor,
+             s->scratch->rope + (size_t)row * s->desc->rotary_dim);
 }
 
 static void embed(step *s, uint32_t worker) {
   uint32_t row = 0;
   uint32_t end = 0;
   while (pool_claim(s->env.pool, s->batch->row_count, 1, &row, &end)) {
-    matrix_decode_row(s->model->embedding.matrix, s->batch->rows[row].token, s->scratch->residual + (size_t)row * s->desc->hidden);
-    rope_table(s->scratch->frequencies, s->desc->rotary_dim, s->batch->rows[row].position, s->desc->rope_attn_factor,
-               s->scratch->rope + (size_t)row * s->desc->rotary_dim);
+    stage_embed(s, &s->model->embedding, row);
   }
   stage_end(s, worker, SURGE_OP_EMBED);
 }
@@ -121,7 +126,7 @@ static void head(step *s, uint32_t worker) {
   for (uint32_t row = 0; row < s->batch->row_count; row++) {
     if (s->batch->rows[row].flags & SURGE_ROW_LOGITS) {
       if (worker == 0) {
-        norm_row(s, s->model->output_norm, weight_blocks(&s->model->output), row, wanted);
+        stage_norm_row(s, s->model->output_norm, weight_blocks(&s->model->output), row, wanted);
       }
       wanted++;
     }
@@ -129,6 +134,19 @@ static void head(step *s, uint32_t worker) {
   stage_end(s, worker, SURGE_OP_NORM);
   const matmul_job job = {&s->model->output, &t->normed, t->logits, s->desc->vocab, t->identity, wanted};
   stage_matmul(s, worker, SURGE_OP_HEAD, &job, wanted > 0);
+  if (s->desc->mtp_layers > 0) {
+    mtp_keep_hidden(s, worker);
+  }
+}
+
+/* One half of a layer: its mixer, or its experts. */
+static void run_half(step *s, uint32_t worker, const model_layer *layer, int mixes) {
+  if (mixes) {
+    mix(s, worker, layer);
+  } else {
+    stage_norm(s, worker, layer->ffn_norm, layer->up_blocks);
+    moe_forward(s, worker, layer);
+  }
 }
 
 typedef struct stage_task {
@@ -139,29 +157,55 @@ typedef struct stage_task {
 static void run_stage(void *context, uint32_t worker, uint32_t workers) {
   stage_task *task = context;
   step *s = &task->step;
+  const uint32_t mtp = model_mtp_first_stage(s->model);
   (void)workers;
   if (task->stage == 0) {
     embed(s, worker);
-  } else if (task->stage > 2 * s->desc->layers) {
+  } else if (task->stage + 1 < mtp) {
+    run_half(s, worker, &s->model->layers[(task->stage - 1) / 2], task->stage % 2 == 1);
+  } else if (task->stage + 1 == mtp) {
     head(s, worker);
+  } else if (task->stage == mtp) {
+    mtp_input(s, worker);
+  } else if (task->stage < model_mtp_head_stage(s->model)) {
+    run_half(s, worker, &s->model->mtp.layer, task->stage == mtp + 1);
   } else {
-    const model_layer *layer = &s->model->layers[(task->stage - 1) / 2];
-    if (task->stage % 2 == 1) {
-      mix(s, worker, layer);
-    } else {
-      stage_norm(s, worker, layer->ffn_norm, layer->up_blocks);
-      moe_forward(s, worker, layer);
+    mtp_head(s, worker);
+  }
+}
+
+uint32_t model_mtp_first_stage(const model *m) { return 2 * m->desc.layers + 2; }
+
+uint32_t model_mtp_head_stage(const model *m) { return model_mtp_first_stage(m) + 3; }
+
+uint32_t model_stages(const model *m) { return m->desc.mtp_layers > 0 ? model_mtp_head_stage(m) : model_mtp_first_stage(m); }
+
+static step step_make(model *m, pool *p, kv_pool *kv, const model_batch *batch, surge_counters *counters) {
+  return (step){.model = m, .desc = &m->desc, .scratch = &m->scratch, .kv = kv, .batch = batch, .counters = counters, .since = now_ns(),
+                .env = {.pool = p, .kernels = m->kernels, .workers = m->scratch.workers}};
+}
+
+void model_forward(model *m, pool *p, kv_pool *kv, const model_batch *batch, uint32_t stage, surge_counters *counters) {
+  stage_task task = {.step = step_make(m, p, kv, batch, counters), .stage = stage};
+  if (batch->row_count > 0) { /* the MTP layer's batch is empty where a sequence begins with one row */
+    pool_run(p, run_stage, &task);
+  }
+}
+
+static void run_replay(void *context, uint32_t worker, uint32_t workers) {
+  step *s = context;
+  (void)workers;
+  for (uint32_t i = 0; i < s->desc->layers; i++) {
+    if (s->model->layers[i].kind == SURGE_LAYER_GDN) {
+      mixer_gdn_recur(s, worker, &s->model->layers[i]);
     }
   }
 }
 
-uint32_t model_stages(const model *m) { return 2 * m->desc.layers + 2; }
-
-void model_forward(model *m, pool *p, kv_pool *kv, const model_batch *batch, uint32_t stage, surge_counters *counters) {
-  stage_task task = {
-      .step = {.model = m, .desc = &m->desc, .scratch = &m->scratch, .kv = kv, .batch = batch, .counters = counters, .since = now_ns(),
-               .env = {.pool = p, .kernels = m->kernels, .workers = m->scratch.workers}},
-      .stage = stage,
-  };
-  pool_run(p, run_stage, &task);
+void model_replay(model *m, pool *p, const model_span *span, surge_counters *counters) {
+  const model_batch batch = {.row_count = span->count, .spans = span, .span_count = 1};
+  step s = step_make(m, p, NULL, &batch, counters);
+  if (m->gdn_layers > 0) {
+    pool_run(p, run_replay, &s);
+  }
 }

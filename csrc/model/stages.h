@@ -28,14 +28,26 @@ void stage_book(step *s, uint32_t worker, surge_op op, uint64_t bytes, uint64_t 
 void stage_matmul(step *s, uint32_t worker, surge_op op, const matmul_job *jobs, uint32_t job_count);
 /* scratch.normed ← RMS norm of the residual's rows, with the 8-bit forms in `blocks`. */
 void stage_norm(step *s, uint32_t worker, const float *weight, uint32_t blocks);
+/* The row's token to its residual, its position to the table of rotations. */
+void stage_embed(const step *s, const weight *embedding, uint32_t row);
+/* Row `to` of scratch.normed ← RMS norm of the residual's row `from`. */
+void stage_norm_row(const step *s, const float *weights, uint32_t blocks, uint32_t from, uint32_t to);
 /* The span that holds a row. */
 const model_span *stage_span(const step *s, uint32_t row);
-/* The spans' state of a delta-net layer: convolution, then recurrence. */
-float *stage_state(const step *s, const model_span *span, const model_layer *layer);
+/* A delta-net layer's part of `states`, a span's or those kept for it: convolution, then recurrence. */
+float *stage_state(const step *s, float *states, const model_layer *layer);
 
 /* scratch.normed → scratch.mixed: [rows][heads * head_dim or value heads * value_dim]. */
 void mixer_attention(step *s, uint32_t worker, const model_layer *layer);
 void mixer_gdn(step *s, uint32_t worker, const model_layer *layer);
+/* Its second half alone: the recurrence, from the projections. */
+void mixer_gdn_recur(step *s, uint32_t worker, const model_layer *layer);
+/* scratch.hidden ← the final norm of every row. */
+void mtp_keep_hidden(step *s, uint32_t worker);
+/* The rows' tokens and hidden states → the residual of the MTP layer. */
+void mtp_input(step *s, uint32_t worker);
+/* The MTP layer's residual → logits of every row; scratch.hidden ← what takes the hidden state's place for the next guess. */
+void mtp_head(step *s, uint32_t worker);
 /* scratch.normed → added to the residual. */
 void moe_forward(step *s, uint32_t worker, const model_layer *layer);
 

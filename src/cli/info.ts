@@ -38,13 +38,15 @@ async function machineFacts() {
 
 function modelFacts(manifest: Manifest) {
   const byDtype: Record<string, number> = {};
+  const { config } = manifest;
   let parameters = 0;
+  let prediction = 0;
   for (const tensor of manifest.tensors) {
     const elements = tensor.rows * tensor.cols * tensor.expertCount;
-    parameters += elements;
+    if (tensor.layer < config.layers) parameters += elements;
+    else prediction += elements;
     byDtype[tensor.dtype] = (byDtype[tensor.dtype] ?? 0) + elements;
   }
-  const { config } = manifest;
   return {
     name: manifest.name,
     family: manifest.family,
@@ -52,6 +54,7 @@ function modelFacts(manifest: Manifest) {
     file_bytes: manifest.files.reduce((sum, file) => sum + file.bytes, 0),
     files: manifest.files.length,
     parameters,
+    prediction_parameters: prediction,
     parameters_by_type: byDtype,
     layers: config.layers,
     attention_layers: config.layerKinds.filter((kind) => kind === "attention").length,

@@ -51,6 +51,12 @@ export const ROLES = [
   "shared_gate",
   "shared_up",
   "shared_down",
+  "mtp_projection",
+  "mtp_embedding_norm",
+  "mtp_hidden_norm",
+  "mtp_norm",
+  "mtp_embedding",
+  "mtp_output",
 ] as const;
 export type Role = typeof ROLES[number];
 
@@ -89,6 +95,8 @@ export const ModelConfig = z.object({
   expertFf: positive,
   sharedFf: count,
   normTopk: z.boolean(),
+  /** 1: an attention layer numbered `layers` predicts the token after the next (multi-token prediction). */
+  mtpLayers: count.max(1).default(0),
   rmsEps: z.number().positive(),
   rope: Rope,
 });

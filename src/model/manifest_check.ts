@@ -10,6 +10,7 @@ import { printableName, quoted } from "./untrusted_text.ts";
 const EXPERT_ROLES = ["expert_gate", "expert_up", "expert_down"] as const;
 const LAYER_ROLES = ["attn_norm", "ffn_norm", "router"] as const;
 const SHARED_ROLES = ["shared_router", "shared_gate", "shared_up", "shared_down"] as const;
+const MTP_ROLES = ["mtp_projection", "mtp_embedding_norm", "mtp_hidden_norm", "mtp_norm"] as const;
 const KIND_ROLES = {
   attention: ["attn_q", "attn_k", "attn_v", "attn_out", "attn_q_norm", "attn_k_norm"],
   gdn: ["gdn_qkv", "gdn_z", "gdn_b", "gdn_a", "gdn_conv", "gdn_dt_bias", "gdn_decay", "gdn_norm", "gdn_out"],
@@ -31,7 +32,8 @@ function checkTensor(tensor: ManifestTensor, { files, config }: Manifest, path: 
   const file = Math.max(tensor.file, tensor.scale?.file ?? 0);
   if (file >= files.length) throw wrong(`names file ${file}, which is not listed`);
   if (!DTYPES.has(tensor.dtype)) throw wrong(`is stored as ${quoted(tensor.dtype)}, which is not supported`);
-  if (tensor.layer >= config.layers) throw wrong(`belongs to layer ${tensor.layer} of ${config.layers}`);
+  const layers = config.layers + config.mtpLayers;
+  if (tensor.layer >= layers) throw wrong(`belongs to layer ${tensor.layer} of ${layers}`);
   if (tensor.expertFirst + tensor.expertCount > config.experts) {
     throw wrong(`holds experts up to ${tensor.expertFirst + tensor.expertCount} of ${config.experts}`);
   }
@@ -56,7 +58,9 @@ function checkComplete({ config, tensors }: Manifest, path: string): void {
     throw new SurgeError("data", `${path} has ${what} for ${role}${layer < 0 ? "" : ` of layer ${layer}`}.`);
   };
   for (const role of ["token_embedding", "output", "output_norm"] as const) need(role, -1, 1);
-  config.layerKinds.forEach((kind, layer) => {
+  const kinds = config.mtpLayers > 0 ? [...config.layerKinds, "attention" as const] : config.layerKinds;
+  if (config.mtpLayers > 0) { for (const role of MTP_ROLES) need(role, config.layers, 1); }
+  kinds.forEach((kind, layer) => {
     for (const role of [...LAYER_ROLES, ...KIND_ROLES[kind]]) need(role, layer, 1);
     if (config.sharedFf > 0) { for (const role of SHARED_ROLES) need(role, layer, 1); }
     for (const role of EXPERT_ROLES) need(role, layer, config.experts);

@@ -1,5 +1,6 @@
 /** The plan where nobody wrote one: from the command's flags, the model's shape and the machine. Decides; checks nothing against memory. */
 import { SurgeError } from "../base/errors.ts";
+import { draftRows } from "./draft.ts";
 import type { Machine } from "./machine.ts";
 import { Plan } from "./schema.ts";
 
@@ -17,10 +18,13 @@ export interface PlanFlags {
   kv?: Plan["kv"];
   precision?: Plan["precision"];
   weights?: Plan["weights"];
+  draft?: Plan["draft"];
+  draftTokens?: number;
   parallel?: number;
 }
 
 const STEP_ROWS = 512;
+const DRAFT_TOKENS = 2;
 /** Default contexts, largest first; the last is taken in any case. */
 const CONTEXTS = [32768, 16384, 8192, 4096] as const;
 /** Share of the machine's memory that the default context's keys and values may take. */
@@ -58,6 +62,7 @@ export function chatPlan(model: PlannedModel, { flags, machine }: { flags: PlanF
     throw new SurgeError("usage", `A context of ${context} tokens was asked for and the model's is ${model.context}.`);
   }
   const precision = flags.precision ?? "fast";
+  const drafting = { draft: flags.draft ?? "none", draftTokens: flags.draftTokens ?? DRAFT_TOKENS };
   return plan({
     precision,
     kv,
@@ -65,7 +70,8 @@ export function chatPlan(model: PlannedModel, { flags, machine }: { flags: PlanF
     parallel,
     context,
     threads: flags.threads ?? machine.cores,
-    stepRows: STEP_ROWS + parallel - 1,
+    ...drafting,
+    stepRows: STEP_ROWS + (parallel - 1) * (1 + draftRows(drafting)),
   });
 }
 

@@ -18,6 +18,10 @@ export const Plan = z.object({
   context: z.number().int().min(1).max(1 << 24),
   /** Sequences open at once. */
   parallel: z.number().int().min(1).max(256),
+  /** Guesses how the text goes on, to check several tokens in one step: the model's prediction layer (mtp), or earlier text (lookup). */
+  draft: z.enum(["none", "mtp", "lookup"]).default("none"),
+  /** Tokens of one guess. */
+  draftTokens: z.number().int().min(1).max(16).default(2),
   /** Rows one step may hold. */
   stepRows: z.number().int().min(1).max(4096),
 }).strict();

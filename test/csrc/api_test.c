@@ -1,6 +1,6 @@
 /*
- * api_test.c – the whole library through its exported functions, under the sanitizers: a tiny model of both layer kinds is built,
- * stepped, forked and sampled; every way to fail while building leaves nothing behind; calls against the contract are refused.
+ * api_test.c – the whole library through its exported functions, under the sanitizers: a tiny model of both layer kinds and a prediction layer is built,
+ * stepped, forked, sampled and taken back; every way to fail while building leaves nothing behind; calls against the contract are refused.
  */
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -30,7 +30,7 @@ static void add(uint32_t role, int32_t layer, uint32_t rows, uint32_t cols, uint
 }
 
 static void add_mixer(int32_t layer) {
-  if (KINDS[layer] == SURGE_LAYER_ATTENTION) {
+  if (layer == LAYERS || KINDS[layer] == SURGE_LAYER_ATTENTION) {
     add(SURGE_ROLE_ATTN_Q, layer, 16, HIDDEN, 1);
     add(SURGE_ROLE_ATTN_K, layer, 4, HIDDEN, 1);
     add(SURGE_ROLE_ATTN_V, layer, 4, HIDDEN, 1);
@@ -74,6 +74,11 @@ static void make_model(void) {
   for (int32_t layer = 0; layer < LAYERS; layer++) {
     add_layer(layer);
   }
+  add_layer(LAYERS); /* predicts */
+  add(SURGE_ROLE_MTP_PROJECTION, LAYERS, HIDDEN, 2 * HIDDEN, 1);
+  add(SURGE_ROLE_MTP_EMBEDDING_NORM, LAYERS, 1, HIDDEN, 1);
+  add(SURGE_ROLE_MTP_HIDDEN_NORM, LAYERS, 1, HIDDEN, 1);
+  add(SURGE_ROLE_MTP_NORM, LAYERS, 1, HIDDEN, 1);
   const int fd = mkstemp(path);
   FILE *out = fdopen(fd, "wb");
   uint32_t state = 1;
@@ -96,8 +101,9 @@ static surge_engine_desc describe(void) {
                               .head_dim = 4, .rotary_dim = 4, .attn_gated = 1, .gdn_key_heads = 1, .gdn_value_heads = 2, .gdn_key_dim = 4,
                               .gdn_value_dim = 4, .gdn_conv = 4, .experts = EXPERTS, .experts_used = 2, .expert_ff = FF, .shared_ff = FF,
                               .norm_topk = 1, .rms_eps = 1e-6f, .rope_theta = 10000, .rope_factor = 1, .rope_attn_factor = 1,
-                              .layer_kind_count = LAYERS, .layer_kinds = (uint64_t)(uintptr_t)KINDS};
-  plan = (surge_plan_desc){.struct_size = sizeof plan, .threads = 3, .context = 100, .sequences = 2, .step_rows = 80, .logits_rows = 2};
+                              .layer_kind_count = LAYERS, .mtp_layers = 1, .layer_kinds = (uint64_t)(uintptr_t)KINDS};
+  plan = (surge_plan_desc){.struct_size = sizeof plan, .threads = 3, .context = 100, .sequences = 2, .step_rows = 80, .logits_rows = 2,
+                           .draft_rows = 3};
   err = (surge_error){.struct_size = sizeof err};
   return (surge_engine_desc){.struct_size = sizeof(surge_engine_desc), .file_count = 1, .tensor_count = tensor_count,
                              .model = (uint64_t)(uintptr_t)&config, .plan = (uint64_t)(uintptr_t)&plan, .files = (uint64_t)(uintptr_t)&file,
@@ -161,6 +167,42 @@ TEST(steps_forks_and_samples) {
   surge_engine_destroy(engine); /* with sequences open */
 }
 
+/* The first row stays, one more is right, two are not. */
+static void feed_draft(surge_engine *engine, uint32_t sequence, uint32_t position) {
+  surge_row rows[4];
+  uint32_t done = 0;
+  for (uint32_t i = 0; i < 4; i++) {
+    rows[i] = (surge_row){sequence, position + i, ((position + i) * 7 + (i > 1)) % VOCAB, i > 0 ? SURGE_ROW_DRAFT : SURGE_ROW_LOGITS};
+  }
+  CHECK_EQ(surge_step_begin(engine, rows, 4, &err), SURGE_OK);
+  CHECK_EQ(surge_step_run(engine, UINT64_MAX, &done, &err), SURGE_OK);
+}
+
+/* Across the end of a page, by three threads. */
+TEST(rows_are_taken_back) {
+  float at_once[VOCAB];
+  float again[VOCAB];
+  uint32_t sequence = 0;
+  uint32_t guesses[3];
+  surge_engine *engine = create();
+  REQUIRE(engine != NULL);
+  CHECK_EQ(surge_sequence_open(engine, &sequence, &err), SURGE_OK);
+  feed(engine, sequence, 0, 80, at_once);
+  CHECK_EQ(surge_sequence_close(engine, sequence, &err), SURGE_OK);
+  CHECK_EQ(surge_sequence_open(engine, &sequence, &err), SURGE_OK);
+  feed(engine, sequence, 0, 62, again);
+  const surge_row next = {sequence, 62, 62 * 7 % VOCAB, 0};
+  CHECK_EQ(surge_draft(engine, &next, 1, 3, guesses, &err), SURGE_OK);
+  CHECK(guesses[0] < VOCAB && guesses[1] < VOCAB && guesses[2] < VOCAB);
+  feed_draft(engine, sequence, 62);
+  CHECK_EQ(surge_sequence_rewind(engine, sequence, 62, &err), SURGE_E_ARGUMENT);
+  CHECK_EQ(surge_sequence_rewind(engine, sequence, 64, &err), SURGE_OK);
+  CHECK_EQ(surge_sequence_rewind(engine, sequence, 63, &err), SURGE_E_ARGUMENT); /* once */
+  feed(engine, sequence, 64, 16, again);
+  CHECK_BYTES(again, at_once, sizeof at_once);
+  surge_engine_destroy(engine);
+}
+
 static int lines_of(const char *list, const char *word) {
   char line[512];
   int count = 0;
@@ -199,7 +241,7 @@ TEST(damaged_tables_are_refused_whole) {
   surge_engine *engine = NULL;
   for (uint32_t i = 0; i < tensor_count; i++) { /* any tensor missing, or of another shape */
     const surge_tensor_desc kept = tensors[i];
-    tensors[i].layer = LAYERS;
+    tensors[i].layer = LAYERS + 1;
     CHECK_EQ(surge_engine_create(&desc, &engine, &err), SURGE_E_DATA);
     tensors[i] = kept;
     tensors[i].cols = kept.cols / 2;
@@ -222,6 +264,12 @@ TEST(plans_that_cannot_be) {
   plan.struct_size++;
   CHECK_EQ(surge_engine_measure(&desc, &m, &err), SURGE_E_ARGUMENT);
   desc = describe();
+  plan.draft_rows = plan.step_rows;
+  CHECK_EQ(surge_engine_measure(&desc, &m, &err), SURGE_E_ARGUMENT);
+  desc = describe();
+  config.mtp_layers = 2;
+  CHECK_EQ(surge_engine_measure(&desc, &m, &err), SURGE_E_DATA);
+  desc = describe();
   config.struct_size--;
   CHECK_EQ(surge_engine_measure(&desc, &m, &err), SURGE_E_ARGUMENT);
   /* Each number is allowed; the bytes of all KV pages, 2^69, are not. */
@@ -243,6 +291,7 @@ TEST(null_pointers_are_refused) {
   float logits[VOCAB];
   surge_memory m;
   surge_sample sample;
+  const surge_row row = {0, 0, 0, 0};
   const surge_sampler_desc sampler = {.struct_size = sizeof sampler};
   CHECK_EQ(surge_abi(NULL), SURGE_E_ARGUMENT);
   CHECK_EQ(surge_engine_measure(NULL, &m, NULL), SURGE_E_ARGUMENT);
@@ -254,6 +303,11 @@ TEST(null_pointers_are_refused) {
   CHECK_EQ(surge_sequence_fork(engine, 0, NULL, NULL), SURGE_E_ARGUMENT);
   CHECK_EQ(surge_sequence_fork(engine, 0, &number, NULL), SURGE_E_ARGUMENT); /* not open */
   CHECK_EQ(surge_sequence_close(engine, 9, NULL), SURGE_E_ARGUMENT);
+  CHECK_EQ(surge_sequence_rewind(NULL, 0, 0, NULL), SURGE_E_ARGUMENT);
+  CHECK_EQ(surge_sequence_rewind(engine, 0, 0, NULL), SURGE_E_ARGUMENT); /* not open */
+  CHECK_EQ(surge_draft(engine, NULL, 1, 1, &number, NULL), SURGE_E_ARGUMENT);
+  CHECK_EQ(surge_draft(engine, &row, 1, 1, NULL, NULL), SURGE_E_ARGUMENT);
+  CHECK_EQ(surge_draft(engine, &row, 1, 1, &number, NULL), SURGE_E_ARGUMENT); /* not open */
   CHECK_EQ(surge_step_begin(engine, NULL, 1, NULL), SURGE_E_ARGUMENT);
   CHECK_EQ(surge_logits(engine, 0, NULL, VOCAB, NULL), SURGE_E_ARGUMENT);
   CHECK_EQ(surge_logits(engine, 0, logits, VOCAB, NULL), SURGE_E_ARGUMENT); /* before any step */
@@ -268,6 +322,7 @@ int main(void) {
   make_model();
   RUN(the_account_adds_up);
   RUN(steps_forks_and_samples);
+  RUN(rows_are_taken_back);
   RUN(every_failure_to_create_is_clean);
   RUN(damaged_tables_are_refused_whole);
   RUN(plans_that_cannot_be);

@@ -189,7 +189,8 @@ describe("the other commands", () => {
       family: "qwen35moe",
       parameters: 16547416,
       context: 4096,
-      ignored_tensors: { mtp: 20 },
+      prediction_parameters: 3741312,
+      ignored_tensors: { mtp: 0 },
     });
     expect(facts.machine["cores"]).toBeGreaterThan(0);
   });

@@ -34,6 +34,8 @@ test("a conversation gets F16 keys and values, every core, and the context the m
     threads: 6,
     context: 32768,
     parallel: 1,
+    draft: "none",
+    draftTokens: 2,
     stepRows: 512,
   });
   const contexts = [4, 2, 1].map((gib) => chatPlan(MODEL, { flags: {}, machine: machine(gib * GIB) }).context);

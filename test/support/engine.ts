@@ -18,6 +18,8 @@ export function enginePlan(changes: Partial<Plan> = {}): Plan {
     precision: "exact",
     kv: "f32",
     weights: "mapped",
+    draft: "none",
+    draftTokens: 2,
     threads: 1,
     context: 512,
     parallel: 1,

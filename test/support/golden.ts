@@ -14,6 +14,8 @@ export interface GoldenCases {
   cases: Array<{ name: string; ids: number[]; logits_row: number; greedy: number[] }>;
   all_positions: { ids: number[]; logits: ArrayRef };
   batches?: string[][];
+  /** Row t: after token t + 1, with the hidden state of t. */
+  mtp_drafts?: { logits: ArrayRef };
 }
 
 export interface GoldenModel {

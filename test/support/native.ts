@@ -24,6 +24,8 @@ export function testPlan(changes: Partial<Plan> = {}): Plan {
     precision: "exact",
     kv: "f32",
     weights: "mapped",
+    draft: "none",
+    draftTokens: 2,
     threads: 2,
     context: 256,
     parallel: 4,

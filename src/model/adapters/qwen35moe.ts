@@ -73,6 +73,7 @@ function configOfHuggingFace(source: HuggingFaceSource): ModelConfig {
     expertFf: config.count("moe_intermediate_size"),
     sharedFf: config.count("shared_expert_intermediate_size"),
     normTopk: true,
+    mtpLayers: 0,
     rmsEps: config.number("rms_norm_eps", 1e-6),
     rope: ropeOfConfig(config, `${source.path}/config.json`, headDim, { theta: 1e7, partial: 0.25 }),
   };
@@ -119,12 +120,25 @@ function configOfGguf(source: GgufSource): ModelConfig {
     expertFf: meta.count("expert_feed_forward_length"),
     sharedFf: meta.count("expert_shared_feed_forward_length"),
     normTopk: true,
+    mtpLayers: 0,
     rmsEps: meta.number("attention.layer_norm_rms_epsilon", 1e-6),
     rope: ropeOfMetadata(meta, source.path, headDim),
   };
 }
 
 /* ---- tensors ---- */
+
+/** The prediction layer: an ordinary layer's names behind `layer`, and what leads into it and out of it. */
+interface MtpNames {
+  layer: string;
+  projection: string;
+  embeddingNorm: string;
+  hiddenNorm: string;
+  norm: string;
+  /** Not in every file: the model's own are used instead. */
+  embedding: string;
+  output: string;
+}
 
 /** Names of one format; functions of the layer's prefix would say no more than these suffixes do. */
 interface Names {
@@ -134,6 +148,7 @@ interface Names {
   layer: (index: number) => string;
   suffix: Record<string, string[]>;
   experts: (prefix: string) => ExpertNames;
+  mtp: MtpNames;
   /** Norms are zero-centred, as trained. */
   centred: boolean;
   /** gdn_decay holds A_log, as trained. */
@@ -190,6 +205,33 @@ const GGUF_SUFFIXES: Names["suffix"] = {
   shared_down: ["ffn_down_shexp.weight"],
 };
 
+function ggufMtp(config: ModelConfig): MtpNames {
+  const prefix = `blk.${config.layers}.nextn.`;
+  return {
+    layer: `blk.${config.layers}.`,
+    projection: `${prefix}eh_proj.weight`,
+    embeddingNorm: `${prefix}enorm.weight`,
+    hiddenNorm: `${prefix}hnorm.weight`,
+    norm: `${prefix}shared_head_norm.weight`,
+    embedding: `${prefix}embed_tokens.weight`,
+    output: `${prefix}shared_head_head.weight`,
+  };
+}
+
+function huggingFaceMtp(source: ModelSource): MtpNames {
+  const prefixes = ["mtp.", "model.mtp.", "language_model.mtp."];
+  const prefix = prefixes.find((candidate) => source.tensors.has(`${candidate}fc.weight`)) ?? "mtp.";
+  return {
+    layer: `${prefix}layers.0.`,
+    projection: `${prefix}fc.weight`,
+    embeddingNorm: `${prefix}pre_fc_norm_embedding.weight`,
+    hiddenNorm: `${prefix}pre_fc_norm_hidden.weight`,
+    norm: `${prefix}norm.weight`,
+    embedding: `${prefix}embed_tokens.weight`,
+    output: `${prefix}lm_head.weight`,
+  };
+}
+
 export const PREFIXES = ["model.language_model.", "language_model.model.", "model."];
 
 /** The prefix under which a checkpoint keeps its text model. */
@@ -221,7 +263,7 @@ export function ggufExperts(prefix: string): ExpertNames {
   };
 }
 
-function namesOf(source: ModelSource): Names {
+function namesOf(source: ModelSource, config: ModelConfig): Names {
   if (source.format === "gguf") {
     return {
       embedding: ["token_embd.weight"],
@@ -230,6 +272,7 @@ function namesOf(source: ModelSource): Names {
       layer: (index) => `blk.${index}.`,
       suffix: GGUF_SUFFIXES,
       experts: ggufExperts,
+      mtp: ggufMtp(config),
       centred: false,
       logDecay: false,
     };
@@ -242,6 +285,7 @@ function namesOf(source: ModelSource): Names {
     layer: (index) => `${prefix}layers.${index}.`,
     suffix: HUGGING_FACE_SUFFIXES,
     experts: huggingFaceExperts,
+    mtp: huggingFaceMtp(source),
     centred: !isShifted(source, prefix),
     logDecay: true,
   };
@@ -255,8 +299,13 @@ function isShifted(source: ModelSource, prefix: string): boolean {
   return conv !== undefined && conv.shape.length === 3 && conv.shape[1] !== 1 && conv.shape[2] === 1;
 }
 
-function bindLayer(binder: Binder, config: ModelConfig, names: Names, index: number): void {
-  const prefix = names.layer(index);
+interface LayerPlace {
+  index: number;
+  kind: LayerKinds[number];
+  prefix: string;
+}
+
+function bindLayer(binder: Binder, config: ModelConfig, names: Names, { index, kind, prefix }: LayerPlace): void {
   const place = (role: Parameters<Binder["matrix"]>[0]["role"]) => ({
     role,
     layer: index,
@@ -266,7 +315,7 @@ function bindLayer(binder: Binder, config: ModelConfig, names: Names, index: num
   const { hidden, headDim } = config;
   binder.matrix(place("attn_norm"), { rows: 1, cols: hidden, transform: centred });
   binder.matrix(place("ffn_norm"), { rows: 1, cols: hidden, transform: centred });
-  if (config.layerKinds[index] === "attention") {
+  if (kind === "attention") {
     const queries = config.heads * headDim;
     binder.matrix(place("attn_q"), { rows: queries * (config.attnGated ? 2 : 1), cols: hidden });
     binder.matrix(place("attn_k"), { rows: config.kvHeads * headDim, cols: hidden });
@@ -304,6 +353,38 @@ function bindGdn(
   binder.matrix(place("gdn_out"), { rows: config.hidden, cols: values });
 }
 
+/** Roles of a layer with attention, stored one by one; experts have several forms. */
+const ATTENTION_ROLES = ["attn_q", "attn_k", "attn_v", "attn_out", "attn_q_norm", "attn_k_norm"];
+const LAYER_ROLES = ["attn_norm", "ffn_norm", ...ATTENTION_ROLES, "router", "shared_router"];
+
+/** Conversions often drop the prediction layer or parts of it; half of one is none. */
+function hasMtp(binder: Binder, { mtp, suffix, experts }: Names): boolean {
+  const stored = experts(mtp.layer);
+  const one = (part: "gate" | "up" | "down") => stored.single === undefined ? [] : [stored.single(0, part)];
+  return [
+    ...[mtp.projection, mtp.embeddingNorm, mtp.hiddenNorm, mtp.norm].map((name) => [name]),
+    ...LAYER_ROLES.map((role) => suffix[role]!.map((end) => mtp.layer + end)),
+    [...stored.gate, stored.gateUp, ...one("gate")],
+    [...stored.up, stored.gateUp, ...one("up")],
+    [...stored.down, ...one("down")],
+  ].every((names) => binder.find(names) !== undefined);
+}
+
+function bindMtp(binder: Binder, config: ModelConfig, names: Names): void {
+  const { mtp } = names;
+  const { hidden, vocab, layers: layer } = config;
+  const transform = names.centred ? "add_one" : "none";
+  const norm = { rows: 1, cols: hidden, transform } as const;
+  binder.matrix({ role: "mtp_projection", layer, names: [mtp.projection] }, { rows: hidden, cols: 2 * hidden });
+  binder.matrix({ role: "mtp_embedding_norm", layer, names: [mtp.embeddingNorm] }, norm);
+  binder.matrix({ role: "mtp_hidden_norm", layer, names: [mtp.hiddenNorm] }, norm);
+  binder.matrix({ role: "mtp_norm", layer, names: [mtp.norm] }, norm);
+  for (const [role, name] of [["mtp_embedding", mtp.embedding], ["mtp_output", mtp.output]] as const) {
+    if (binder.find([name])) binder.matrix({ role, layer, names: [name] }, { rows: vocab, cols: hidden });
+  }
+  bindLayer(binder, config, names, { index: layer, kind: "attention", prefix: mtp.layer });
+}
+
 /** Why a tensor of these families is left unused. */
 export function classifyUnused(name: string, config: ModelConfig): "vision" | "mtp" | "unknown" {
   if (/(^|\.)(visual|vision_tower|vision_model)\.|^(v|mm)\./.test(name)) return "vision";
@@ -319,7 +400,7 @@ export const qwen35moe: Adapter = {
       : ["qwen3_5_moe", "qwen3_5_moe_text"].includes(source.config["model_type"] as string),
   build(source) {
     const config = source.format === "gguf" ? configOfGguf(source) : configOfHuggingFace(source);
-    const names = namesOf(source);
+    const names = namesOf(source, config);
     const binder = new Binder(source);
     binder.matrix({ role: "token_embedding", layer: -1, names: names.embedding }, {
       rows: config.vocab,
@@ -332,7 +413,11 @@ export const qwen35moe: Adapter = {
       cols: config.hidden,
       transform,
     });
-    for (let i = 0; i < config.layers; i++) bindLayer(binder, config, names, i);
+    config.layerKinds.forEach((kind, index) =>
+      bindLayer(binder, config, names, { index, kind, prefix: names.layer(index) })
+    );
+    config.mtpLayers = hasMtp(binder, names) ? 1 : 0;
+    if (config.mtpLayers > 0) bindMtp(binder, config, names);
     return { config, tensors: binder.tensors, ignored: binder.finish((name) => classifyUnused(name, config)) };
   },
 };

@@ -16,13 +16,14 @@ import {
 } from "./qwen35moe.ts";
 import { ropeOfConfig, ropeOfMetadata } from "./rope.ts";
 
-const WITHOUT_GDN = {
+const WITHOUT_GDN_AND_MTP = {
   gdnKeyHeads: 0,
   gdnValueHeads: 0,
   gdnKeyDim: 0,
   gdnValueDim: 0,
   gdnConv: 0,
   gdnHeadOrder: "grouped",
+  mtpLayers: 0,
 } as const;
 
 function configOfHuggingFace(source: HuggingFaceSource): ModelConfig {
@@ -41,7 +42,7 @@ function configOfHuggingFace(source: HuggingFaceSource): ModelConfig {
     headDim,
     attnGated: false,
     layerKinds: Array.from({ length: layers }, () => "attention" as const),
-    ...WITHOUT_GDN,
+    ...WITHOUT_GDN_AND_MTP,
     experts: config.count("num_experts", undefined, { most: MOST_EXPERTS }),
     expertsUsed: config.count("num_experts_per_tok"),
     expertFf: config.count("moe_intermediate_size"),
@@ -66,7 +67,7 @@ function configOfGguf(source: GgufSource): ModelConfig {
     headDim,
     attnGated: false,
     layerKinds: Array.from({ length: layers }, () => "attention" as const),
-    ...WITHOUT_GDN,
+    ...WITHOUT_GDN_AND_MTP,
     experts: meta.count("expert_count", undefined, { most: MOST_EXPERTS }),
     expertsUsed: meta.count("expert_used_count"),
     expertFf: meta.count("expert_feed_forward_length"),

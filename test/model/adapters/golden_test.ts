@@ -134,7 +134,13 @@ test("YaRN is read, top-k renormalisation is obeyed, other tensors are counted",
   expect(rope.attentionFactor).toBeCloseTo(1.138629436, 8);
   expect(manifestOf("q3moe/hf").config.normTopk).toBe(true);
   expect(manifestOf("q3moe-notopk/hf").config.normTopk).toBe(false);
-  expect(manifestOf("q35-bf16/hf").ignored).toEqual({ vision: 0, mtp: 19, unknown: 0 });
-  expect(manifestOf("q35-bf16/model.gguf").ignored).toEqual({ vision: 0, mtp: 20, unknown: 0 });
+  for (const name of ["q35-bf16/hf", "q35-bf16/model.gguf"]) {
+    const { config, ignored, tensors } = manifestOf(name);
+    expect([config.layers, config.mtpLayers, ignored]).toEqual([2, 1, { vision: 0, mtp: 0, unknown: 0 }]);
+    expect(tensors.filter(({ role }) => role.startsWith("mtp_")).map(({ role }) => role).sort()).toEqual(
+      ["mtp_embedding_norm", "mtp_hidden_norm", "mtp_norm", "mtp_projection"],
+    );
+  }
+  expect(manifestOf("q35-r2/hf").config.mtpLayers).toBe(0);
   expect(manifestOf("q35-sharded/hf").ignored.vision).toBe(5);
 });

@@ -90,13 +90,13 @@ describe("GGUF", () => {
     const [gate, up] = ["expert_gate", "expert_up"].map((role) => merged.tensors.find((each) => each.role === role)!);
     expect(up!.offset - gate!.offset).toBe(gate!.expertStride / 2);
   });
-  test("one block of prediction behind the layers is skipped", () => {
+  test("half a prediction layer is none: its tensors are counted", () => {
     const manifest = gguf((draft) => {
       draft.metadata.set("qwen35moe.block_count", 5);
       draft.metadata.set("qwen35moe.nextn_predict_layers", 1);
       draft.tensors.push({ name: "blk.4.nextn.eh_proj.weight", dtype: "F32", shape: [8, 8] });
     });
-    expect([manifest.config.layers, manifest.ignored.mtp]).toEqual([4, 1]);
+    expect([manifest.config.layers, manifest.config.mtpLayers, manifest.ignored.mtp]).toEqual([4, 0, 1]);
   });
   test("a tensor of unknown type and use is counted, not refused", () =>
     expect(gguf((d) => void d.tensors.push({ name: "odd", dtype: "type 99", shape: [32] })).ignored.unknown).toBe(1));
