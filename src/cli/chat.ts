@@ -2,7 +2,7 @@
 import { EXIT, SurgeError } from "../base/errors.ts";
 import { startRepl } from "../repl/repl.ts";
 import { type Command, modelAndRest } from "./command.ts";
-import { ANSWER_FLAGS, MODEL_FLAG, PLAN_FLAGS } from "./flags.ts";
+import { ANSWER_FLAGS, DRAFT_FLAGS, MODEL_FLAG, PLAN_FLAGS } from "./flags.ts";
 import { answerOnce } from "./run.ts";
 import { answerSettings, openForChat } from "./session.ts";
 import { readStandardInput } from "./stdio.ts";
@@ -12,7 +12,7 @@ export const chat: Command = {
   summary: "chat in the terminal",
   usage: "[MODEL]",
   most: 1,
-  flags: [MODEL_FLAG, ...ANSWER_FLAGS, ...PLAN_FLAGS],
+  flags: [MODEL_FLAG, ...ANSWER_FLAGS, ...PLAN_FLAGS, ...DRAFT_FLAGS],
   async run(args) {
     const interactive = process.stdin.isTTY === true && process.stdout.isTTY === true;
     const piped = interactive ? "" : (await readStandardInput()).trimEnd();

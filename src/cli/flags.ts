@@ -55,6 +55,25 @@ export const PLAN_FLAGS: Flag[] = [
   { name: "kv", kind: "choice", of: ["f16", "f32"], help: "precision of keys and values" },
 ];
 
+/** Guessing ahead, for commands that answer. */
+export const DRAFT_FLAGS: Flag[] = [
+  {
+    name: "draft",
+    kind: "choice",
+    of: ["none", "mtp", "lookup"],
+    help: "guess ahead: by the model's prediction layer, or from earlier text",
+  },
+  {
+    name: "draft-tokens",
+    alias: ["draft-max", "draft-n"],
+    kind: "number",
+    whole: true,
+    min: 1,
+    max: 16,
+    help: "tokens of one guess",
+  },
+];
+
 /** How an answer is drawn and where it ends. */
 export const ANSWER_FLAGS: Flag[] = [
   { name: "system", alias: ["sys"], kind: "text", value: "TEXT", help: "system prompt" },

@@ -3,7 +3,7 @@ import { EXIT, SurgeError } from "../base/errors.ts";
 import { type AnswerSettings, Conversation } from "../engine/conversation.ts";
 import type { ChatMessage } from "../text/chat_template.ts";
 import { type Command, modelAndRest } from "./command.ts";
-import { ANSWER_FLAGS, MODEL_FLAG, PLAN_FLAGS } from "./flags.ts";
+import { ANSWER_FLAGS, DRAFT_FLAGS, MODEL_FLAG, PLAN_FLAGS } from "./flags.ts";
 import { answerSettings, openForChat, type OpenModel } from "./session.ts";
 import { readStandardInput, showOut, writeOut } from "./stdio.ts";
 
@@ -41,7 +41,7 @@ export const run: Command = {
   summary: "answer one prompt and exit",
   usage: 'MODEL "prompt"',
   most: Infinity,
-  flags: [MODEL_FLAG, ...ANSWER_FLAGS, ...PLAN_FLAGS],
+  flags: [MODEL_FLAG, ...ANSWER_FLAGS, ...PLAN_FLAGS, ...DRAFT_FLAGS],
   async run(args) {
     const { model: word, rest } = modelAndRest(args);
     if (word === undefined) throw new SurgeError("usage", 'surge run needs a model: surge run MODEL "prompt".');

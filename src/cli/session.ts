@@ -25,6 +25,8 @@ export function planFlags(args: Parsed): PlanFlags {
   const kv = args.text("kv") as PlanFlags["kv"];
   const precision = args.text("precision") as PlanFlags["precision"];
   const weights = args.text("weights") as PlanFlags["weights"];
+  const draft = args.text("draft") as PlanFlags["draft"];
+  const draftTokens = args.number("draft-tokens");
   const threads = args.number("threads");
   const context = args.number("ctx");
   return {
@@ -33,6 +35,8 @@ export function planFlags(args: Parsed): PlanFlags {
     ...(precision === undefined ? {} : { precision }),
     ...(weights === undefined ? {} : { weights }),
     ...(kv === undefined ? {} : { kv }),
+    ...(draft === undefined ? {} : { draft }),
+    ...(draftTokens === undefined ? {} : { draftTokens }),
   };
 }
 

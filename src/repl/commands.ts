@@ -87,6 +87,9 @@ function longStats(session: ChatSession): string {
       perSecond(computed, stats.prefillMs).toFixed(1)
     } tok/s)`,
     `decode   ${showStats(stats)}`,
+    ...(stats.draftedTokens > 0
+      ? [`draft    ${stats.acceptedTokens} of ${stats.draftedTokens} guesses were right`]
+      : []),
     `context  ${stats.promptTokens + stats.answerTokens} of ${session.contextTokens} tokens`,
     `seed     ${session.settings.sampler.seed}`,
     `memory   ${formatBytes(process.memoryUsage().rss)} in this process`,

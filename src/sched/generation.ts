@@ -14,6 +14,9 @@ export class Generation {
   sequence = -1;
   held: number[] = [];
   answerTokens = 0;
+  /** Guesses that were checked, and of them those that were right. */
+  draftedTokens = 0;
+  acceptedTokens = 0;
   #cachedTokens = 0;
   #pending = -1;
   #forced: number[] = [];
@@ -56,6 +59,17 @@ export class Generation {
     return this.held.length + count >= this.request.ids.length && !this.forcesNext && this.request.maxTokens > 0;
   }
 
+  /** The chosen token, which is fed next. */
+  get pending(): number {
+    return this.#pending;
+  }
+
+  /** Guesses that may follow the chosen token: one more token than these can come of a step. */
+  get draftRoom(): number {
+    if (this.forcesNext) return 0;
+    return Math.min(this.request.maxTokens - this.answerTokens, this.#context - this.held.length) - 1;
+  }
+
   get forcesNext(): boolean {
     return this.#forced.length > 0 || this.#overBudget;
   }
@@ -93,6 +107,8 @@ export class Generation {
       promptTokens: this.request.ids.length,
       cachedTokens: this.#cachedTokens,
       answerTokens: this.answerTokens,
+      draftedTokens: this.draftedTokens,
+      acceptedTokens: this.acceptedTokens,
       prefillMs: firstMs - this.#startMs,
       decodeMs: nowMs - firstMs,
     };

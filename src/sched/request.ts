@@ -31,6 +31,9 @@ export interface GenerateStats {
   /** Of them, taken from the kept sequence. */
   cachedTokens: number;
   answerTokens: number;
+  /** Guesses that were checked, and of them those that were right: tokens that cost no step of their own. */
+  draftedTokens: number;
+  acceptedTokens: number;
   prefillMs: number;
   decodeMs: number;
 }

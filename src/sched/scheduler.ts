@@ -9,6 +9,7 @@
 import type { Clock } from "../base/clock.ts";
 import { messageOf, SurgeError } from "../base/errors.ts";
 import { Conversations } from "./conversations.ts";
+import { type DraftEngine, Drafting, type DraftOptions } from "./drafting.ts";
 import { Generation } from "./generation.ts";
 import { Pace, PIECE_TOKENS } from "./pace.ts";
 import type { FinishReason, GenerateRequest, SamplerOptions, StepEvent } from "./request.ts";
@@ -25,9 +26,11 @@ export interface StepRow {
   position: number;
   token: number;
   logits: boolean;
+  /** May be taken back; such rows come last in their sequence's, after one that stays. */
+  draft?: boolean;
 }
 
-export interface StepEngine {
+export interface StepEngine extends DraftEngine {
   openSequence(): number;
   closeSequence(sequence: number): void;
   /** Begins to advance every sequence named by its rows; rows of one sequence are adjacent. Moves none when it throws. */
@@ -36,11 +39,13 @@ export interface StepEngine {
   runStep(budgetMs: number): boolean;
   /** Gives the step up and closes its sequences; returns them. */
   abandonStep(): number[];
+  /** Takes back a sequence's last rows, down to the first draft of the step that moved it last. */
+  rewindSequence(sequence: number, length: number): void;
   /** The next token after the n-th row of the last step that asked for logits. */
   sample(logitsRow: number, sequence: number, options: SamplerOptions & { answerFrom: number; draw: number }): number;
 }
 
-export interface SchedulerLimits {
+export interface SchedulerLimits extends DraftOptions {
   context: number;
   parallel: number;
   stepRows: number;
@@ -50,6 +55,9 @@ export interface SchedulerLimits {
 interface Share {
   generation: Generation;
   tokens: number[];
+  /** The last `drafted` of them are guesses. */
+  drafted: number;
+  /** Whether something is sampled after the last token that stays, and after each guess. */
   samples: boolean;
 }
 
@@ -67,6 +75,7 @@ export class Scheduler {
   readonly #clock: Clock;
   readonly #pace = new Pace({ mixedMs: STEP_TARGET_MS, aloneMs: PREFILL_TARGET_MS });
   readonly #kept = new Conversations();
+  readonly #drafting: Drafting;
   readonly #waiting: Generation[] = [];
   readonly #active: Generation[] = [];
   #openSequences = 0;
@@ -79,6 +88,7 @@ export class Scheduler {
     this.#engine = engine;
     this.#limits = limits;
     this.#clock = clock;
+    this.#drafting = new Drafting(engine, limits, clock);
   }
 
   get busy(): boolean {
@@ -188,12 +198,13 @@ export class Scheduler {
 
   /** Every decoding request gets its row; pieces of prefill are dealt one by one in turn, beginning with another request each step. */
   #compose(): Share[] {
+    const guesses = this.#guess();
     const decoding = this.#active.filter((one) => !one.prefilling);
     const prefilling = this.#active.filter((one) => one.prefilling);
     const first = prefilling.length > 0 ? this.#turn++ % prefilling.length : 0;
     const queue = [...prefilling.slice(first), ...prefilling.slice(0, first)];
     const planned = new Map<Generation, number>();
-    let room = this.#limits.stepRows - decoding.length;
+    let room = this.#limits.stepRows - decoding.length - [...guesses.values()].flat().length;
     for (let left = this.#pace.pieces(decoding.length); left > 0 && queue.length > 0;) {
       const generation = queue.shift()!;
       const before = planned.get(generation) ?? 0;
@@ -205,9 +216,21 @@ export class Scheduler {
       queue.push(generation);
     }
     for (const generation of decoding) planned.set(generation, 1);
-    return [...planned].map(([generation, count]) => (
-      { generation, tokens: generation.next(count), samples: generation.samplesAfter(count) }
-    ));
+    return [...planned].map(([generation, count]) => {
+      const drafts = guesses.get(generation) ?? [];
+      const tokens = [...generation.next(count), ...drafts];
+      return { generation, tokens, drafted: drafts.length, samples: generation.samplesAfter(count) };
+    });
+  }
+
+  #guess(): Map<Generation, number[]> {
+    const decoding = this.#active.filter((one) => !one.prefilling);
+    try {
+      return this.#drafting.guess(decoding);
+    } catch (thrown) {
+      for (const generation of decoding) this.#fail(generation, thrown);
+      return new Map();
+    }
   }
 
   #begin(shares: Share[]): void {
@@ -242,11 +265,16 @@ export class Scheduler {
     this.#pending = undefined;
     this.#pace.record(pending);
     let logitsRow = 0;
+    let tokens = 0;
     for (const share of shares) {
-      const row = share.samples ? logitsRow++ : -1;
-      if (this.#active.includes(share.generation)) this.#advance(share, row);
+      const row = share.samples ? logitsRow : -1;
+      if (share.samples) logitsRow += 1 + share.drafted;
+      if (this.#active.includes(share.generation)) tokens += this.#advance(share, row);
       else this.#close(share.generation.sequence);
     }
+    if (pending.prefillRows > 0) return;
+    const drafted = shares.reduce((sum, share) => sum + share.drafted, 0);
+    this.#drafting.record({ elapsedMs: pending.elapsedMs, sequences: shares.length, drafted, tokens });
   }
 
   #abandon(shares: Share[]): void {
@@ -255,22 +283,39 @@ export class Scheduler {
     this.#engine.abandonStep();
   }
 
-  #advance({ generation, tokens }: Share, logitsRow: number): void {
-    const { id, request } = generation;
+  /** Returns how many tokens the answer grew by. */
+  #advance(share: Share, logitsRow: number): number {
+    const { generation, tokens, drafted } = share;
+    const { id, request, answerTokens } = generation;
     if (generation.prefilling) {
       const done = generation.held.length + tokens.length;
       this.#events.push({ type: "prefill", id, done, total: request.ids.length });
     }
-    generation.fed(tokens);
-    if (generation.prefilling) return;
-    if (request.maxTokens <= 0) return this.#finish(generation, "length");
+    generation.fed(tokens.slice(0, tokens.length - drafted));
+    if (generation.prefilling) return 0;
     try {
-      const token = logitsRow < 0 ? generation.takeForced() : this.#sample(generation, logitsRow);
-      const { send, finish } = generation.accept(token, this.#clock());
-      if (send) this.#events.push({ type: "tokens", id, tokens: [token] });
+      const finish = request.maxTokens <= 0 ? "length" : this.#answer(share, logitsRow);
       if (finish !== undefined) this.#finish(generation, finish);
     } catch (thrown) {
       this.#fail(generation, thrown);
+    }
+    return generation.answerTokens - answerTokens;
+  }
+
+  /** Takes the next token, and one more for each guess that turns out to be that token; guesses from the first wrong one on are taken back. */
+  #answer({ generation, tokens, drafted }: Share, logitsRow: number): FinishReason | undefined {
+    const guesses = tokens.slice(tokens.length - drafted);
+    generation.draftedTokens += drafted;
+    for (let right = 0;; right++) {
+      const token = generation.forcesNext ? generation.takeForced() : this.#sample(generation, logitsRow + right);
+      const taken = generation.accept(token, this.#clock());
+      if (taken.send) this.#events.push({ type: "tokens", id: generation.id, tokens: [token] });
+      if (taken.finish !== undefined || token !== guesses[right]) {
+        if (right < drafted) this.#engine.rewindSequence(generation.sequence, generation.held.length);
+        return taken.finish;
+      }
+      generation.acceptedTokens++;
+      generation.fed([token]);
     }
   }
 
@@ -315,13 +360,14 @@ export class Scheduler {
   }
 }
 
-function rowsOf({ generation, tokens, samples }: Share): StepRow[] {
+function rowsOf({ generation, tokens, drafted, samples }: Share): StepRow[] {
   const { sequence, held } = generation;
   return tokens.map((token, i) => ({
     sequence,
     position: held.length + i,
     token,
-    logits: samples && i === tokens.length - 1,
+    logits: samples && i >= tokens.length - 1 - drafted,
+    draft: i >= tokens.length - drafted,
   }));
 }
 
@@ -332,8 +378,10 @@ function contextFull(promptTokens: number, context: number): SurgeError {
 }
 
 /** Refuses limits under which a piece of prefill might never find room beside the decoding requests. */
-export function checkLimits({ stepRows, parallel }: Pick<SchedulerLimits, "stepRows" | "parallel">): void {
-  const least = PIECE_TOKENS + parallel - 1;
+export function checkLimits(
+  { stepRows, parallel, draft, draftTokens }: Omit<SchedulerLimits, "context" | "vocab">,
+): void {
+  const least = PIECE_TOKENS + (parallel - 1) * (1 + (draft === "none" ? 0 : draftTokens));
   if (stepRows >= least) return;
   throw new SurgeError(
     "config",

@@ -102,7 +102,15 @@ describe("/set", () => {
 
 test("stats: none yet, then the counts of the last answer", () => {
   expect(show("/stats")).toBe("There is no answer yet.");
-  session.lastStats = { promptTokens: 30, cachedTokens: 10, answerTokens: 11, prefillMs: 1000, decodeMs: 500 };
+  session.lastStats = {
+    promptTokens: 30,
+    cachedTokens: 10,
+    answerTokens: 11,
+    draftedTokens: 0,
+    acceptedTokens: 0,
+    prefillMs: 1000,
+    decodeMs: 500,
+  };
   const stats = show("/stats");
   expect(stats).toContain("30 tokens, 10 of them kept");
   expect(stats).toContain("20 tokens in 1.00 s (20.0 tok/s)");

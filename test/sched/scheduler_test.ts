@@ -13,10 +13,14 @@ interface Rig {
   time: { ms: number };
 }
 
-function rig({ parallel = 1, context = 4096, stepRows = 512 } = {}): Rig {
+function rig({ parallel = 1, context = 4096, stepRows = 512, draft = "none" as "none" | "mtp" | "lookup" } = {}): Rig {
   const engine = new FakeEngine({ sequences: parallel, stepRows, vocab: VOCAB });
   const time = { ms: 0 };
-  const scheduler = new Scheduler(engine, { context, parallel, stepRows, vocab: VOCAB }, () => time.ms);
+  const scheduler = new Scheduler(
+    engine,
+    { context, parallel, stepRows, vocab: VOCAB, draft, draftTokens: 3 },
+    () => time.ms,
+  );
   return { engine, scheduler, time };
 }
 

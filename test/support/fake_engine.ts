@@ -35,7 +35,13 @@ export class FakeEngine implements StepEngine {
   /** Called in each step: tests let time pass here. */
   onStep: (rows: StepRow[]) => void = () => {};
   readonly #limits: FakeLimits;
-  #sampled: number[] = [];
+  /** By logits row: its sequence and how much that held then. */
+  #sampled: Array<{ sequence: number; length: number }> = [];
+  /** By sequence: the least length to go back to. */
+  readonly #certain = new Map<number, number>();
+  /** Guesses after what a sequence would hold; every one is right unless a test says otherwise. */
+  guess: (held: number[], count: number) => number[] = (held, count) => this.#goOn(held, count);
+  readonly drafts: number[] = [];
 
   constructor(limits: FakeLimits) {
     this.#limits = limits;
@@ -100,8 +106,11 @@ export class FakeEngine implements StepEngine {
       const held = this.open.get(row.sequence);
       if (held === undefined || held.length !== row.position) throw new Error(`row at ${row.position} is not due`);
       held.push(row.token);
+      if (row.draft !== true) this.#certain.set(row.sequence, held.length);
     }
-    this.#sampled = rows.filter((row) => row.logits).map((row) => row.sequence);
+    this.#sampled = rows.filter((row) => row.logits).map((row) => (
+      { sequence: row.sequence, length: row.position + 1 }
+    ));
     this.steps.push(rows);
     this.onStep(rows);
   }
@@ -122,12 +131,37 @@ export class FakeEngine implements StepEngine {
   }
 
   sample(logitsRow: number, sequence: number, options: { draw: number }): number {
-    if (this.#sampled[logitsRow] !== sequence) throw new Error(`logits row ${logitsRow} is not sequence ${sequence}'s`);
+    const row = this.#sampled[logitsRow];
+    if (row?.sequence !== sequence) throw new Error(`logits row ${logitsRow} is not sequence ${sequence}'s`);
     const failure = this.failSample;
     this.failSample = undefined;
     if (failure !== undefined) throw failure;
     this.draws.push(options.draw);
-    return this.answerTo(this.open.get(sequence)!);
+    return this.answerTo(this.open.get(sequence)!.slice(0, row.length));
+  }
+
+  #goOn(held: number[], count: number): number[] {
+    const all = [...held];
+    while (all.length < held.length + count) all.push(this.answerTo(all));
+    return all.slice(held.length);
+  }
+
+  draft(rows: StepRow[], count: number): number[][] {
+    if (this.#left > 0) throw new Error("a step is under way");
+    this.drafts.push(count);
+    return rows.map(({ sequence, position, token }) => {
+      const held = this.open.get(sequence);
+      if (held?.length !== position) throw new Error(`a guess at ${position} is not due`);
+      return this.guess([...held, token], count);
+    });
+  }
+
+  rewindSequence(sequence: number, length: number): void {
+    const held = this.open.get(sequence);
+    if (held === undefined || length > held.length || length < this.#certain.get(sequence)!) {
+      throw new Error(`sequence ${sequence} cannot go back to ${length}`);
+    }
+    held.length = length;
   }
 
   answerTo(held: number[]): number {
@@ -135,8 +169,9 @@ export class FakeEngine implements StepEngine {
   }
 
   logits(logitsRow: number, into: Float32Array): void {
-    into.fill(this.#sampled[logitsRow]!);
-    into[0] = this.answerTo(this.open.get(this.#sampled[logitsRow]!)!);
+    const { sequence, length } = this.#sampled[logitsRow]!;
+    into.fill(sequence);
+    into[0] = this.answerTo(this.open.get(sequence)!.slice(0, length));
   }
 
   close(): void {
