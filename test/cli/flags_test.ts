@@ -1,8 +1,16 @@
 /** Flags from words to values. Breaks when an alias, a range or a hint is lost, or a mistake passes for a value. */
 import { describe, expect, test } from "bun:test";
-import { ANSWER_FLAGS, flagHelp, MODEL_FLAG, nearest, parseFlags, PLAN_FLAGS } from "../../src/cli/flags.ts";
+import {
+  ANSWER_FLAGS,
+  DRAFT_FLAGS,
+  flagHelp,
+  MODEL_FLAG,
+  nearest,
+  parseFlags,
+  PLAN_FLAGS,
+} from "../../src/cli/flags.ts";
 
-const FLAGS = [MODEL_FLAG, ...ANSWER_FLAGS, ...PLAN_FLAGS];
+const FLAGS = [MODEL_FLAG, ...ANSWER_FLAGS, ...PLAN_FLAGS, ...DRAFT_FLAGS];
 const parse = (...words: string[]) => parseFlags(words, FLAGS);
 
 test("llama.cpp's short names", () => {
@@ -91,4 +99,5 @@ test("help has one line for each flag, with all its names", () => {
   expect(help).toContain("--think, --no-think");
   expect(help).toMatch(/--threads, -t N .*\(1 to 512\)/);
   expect(help).toContain("--kv f16|f32");
+  expect(help).toContain("--draft none|mtp|lookup");
 });

@@ -38,6 +38,16 @@ describe("run", () => {
     expect(surge(["run", "demo", QUESTION, ...PLAIN])).toEqual({ code: 0, out: ANSWER, err: "" });
   });
 
+  test("guessing ahead changes no answer; a model without a prediction layer says so", () => {
+    for (const draft of ["mtp", "lookup", "none"]) {
+      const ran = surge(["run", "demo", QUESTION, ...PLAIN, "--draft", draft, "--draft-tokens", "3"]);
+      expect(ran).toEqual({ code: 0, out: ANSWER, err: "" });
+    }
+    const { code, err } = surge(["run", "test/golden/models/q35-r2/hf", QUESTION, "--draft", "mtp"]);
+    expect(code).toBe(64);
+    expect(err).toContain("has no prediction layer to draft with; --draft lookup needs none.");
+  });
+
   test("thinking does not reach standard output", () => {
     expect(surge(["run", "demo", QUESTION, "--temp", "0", "--think"]).out).toBe(ANSWER);
   });

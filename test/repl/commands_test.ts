@@ -115,6 +115,7 @@ test("stats: none yet, then the counts of the last answer", () => {
   expect(stats).toContain("30 tokens, 10 of them kept");
   expect(stats).toContain("20 tokens in 1.00 s (20.0 tok/s)");
   expect(stats).toContain("11 tokens, 20.0 tok/s");
+  expect(stats).not.toContain("guesses");
   expect(stats).toContain("41 of 4096 tokens");
 });
 
