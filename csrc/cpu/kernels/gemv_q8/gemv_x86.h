@@ -363,19 +363,15 @@ GEMV_INLINE void gemv_super_blocks(const gemv_q8 *g, size_t bytes, gemv_group gr
   }
 }
 
-/* All formats of one variant. */
+/* Definitions for one variant: a format each, and the four whose codes are looked up or a nibble. */
 #define GEMV_BLOCKS(format, isa, ...) \
   void gemv_q8_##format##_##isa(const gemv_q8 *g) { gemv_blocks((gemv_format){__VA_ARGS__}, g); }
 #define GEMV_SUPER_BLOCKS(format, isa, bytes, has_minima) \
   void gemv_q8_##format##_##isa(const gemv_q8 *g) { gemv_super_blocks(g, (bytes), group_##format, (has_minima)); }
-#define GEMV_VARIANT(isa) \
-  GEMV_BLOCKS(Q8_0, isa, 272, 2, 34, dot_Q8_0, scales_f16, 0) \
+#define GEMV_LOOKED_UP(isa) \
   GEMV_BLOCKS(Q4_0, isa, 144, 2, 18, dot_Q4_0, scales_f16, 8) \
   GEMV_BLOCKS(IQ4_NL, isa, 144, 2, 18, dot_IQ4, scales_f16, 0) \
   GEMV_BLOCKS(MXFP4, isa, 136, 1, 17, dot_MXFP4, scales_e8m0, 12) \
-  GEMV_BLOCKS(IQ4_XS, isa, 136, 8, 16, dot_IQ4, scales_IQ4_XS, 0) \
-  GEMV_SUPER_BLOCKS(Q4_K, isa, 144, 1) \
-  GEMV_SUPER_BLOCKS(Q5_K, isa, 176, 1) \
-  GEMV_SUPER_BLOCKS(Q6_K, isa, 210, 0)
+  GEMV_BLOCKS(IQ4_XS, isa, 136, 8, 16, dot_IQ4, scales_IQ4_XS, 0)
 
 #endif
