@@ -174,7 +174,7 @@ GEMV_INLINE void wide_group_Q8_0(const uint8_t *p, uint32_t block, uint32_t bloc
   (void)minus;
 #pragma GCC unroll 5
   for (int line = 0; line < 5; line++) {
-    _mm_prefetch((const char *)p + GEMV_AHEAD + line * 64, _MM_HINT_T0);
+    prefetch_line(p + line * 64);
   }
   const __m512i ab = wide_Q8_0(p, x, at);
   const __m512i cd = wide_Q8_0(p + 68, x, at + 64);
