@@ -113,10 +113,9 @@ uint32_t matmul_tile(const matmul_env *env, uint32_t worker, const weight *w, co
     tile_q8(env, w, x, tokens, count, first, rows, ret);
     return rows;
   }
-  float *decoded = env->workers[worker].row;
   for (uint32_t i = 0; i < rows; i++) {
-    matrix_decode_row(w->matrix, first + i, decoded);
-    env->kernels->dot_f32(&(dot_f32_rows){decoded, x->values, x->stride, tile_rows, tokens, ret + i, w->matrix->cols, count});
+    const float *row = matrix_row_values(w->matrix, first + i, env->workers[worker].row);
+    env->kernels->dot_f32(&(dot_f32_rows){row, x->values, x->stride, tile_rows, tokens, ret + i, w->matrix->cols, count});
   }
   return rows;
 }

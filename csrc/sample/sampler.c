@@ -48,12 +48,39 @@ static double log_sum_exp(const float *logits, uint32_t vocab, double maximum) {
   return maximum + log(sum);
 }
 
-static uint32_t argmax(const float *logits, uint32_t vocab) {
-  uint32_t best = 0;
-  for (uint32_t i = 1; i < vocab; i++) {
-    if (logits[i] > logits[best]) {
-      best = i;
+/* Comparisons side by side, none waiting for the one before: this runs once per token over the whole vocabulary. */
+static float largest(const float *logits, uint32_t count) {
+  float most[8] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
+  uint32_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+#pragma GCC unroll 8
+    for (uint32_t j = 0; j < 8; j++) {
+      most[j] = logits[i + j] > most[j] ? logits[i + j] : most[j];
     }
+  }
+  for (uint32_t j = 0; j < 8; j++) {
+    most[0] = most[j] > most[0] ? most[j] : most[0];
+  }
+  for (; i < count; i++) {
+    most[0] = logits[i] > most[0] ? logits[i] : most[0];
+  }
+  return most[0];
+}
+
+/* The lowest token with the largest logit; none may be NaN. */
+static uint32_t argmax(const float *logits, uint32_t vocab) {
+  enum { BLOCK = 1024 };
+  uint32_t best = 0; /* the block's first token */
+  float most = -INFINITY;
+  for (uint32_t first = 0; first < vocab; first += BLOCK) {
+    const float here = largest(logits + first, vocab - first < BLOCK ? vocab - first : BLOCK);
+    if (here > most) {
+      most = here;
+      best = first;
+    }
+  }
+  while (logits[best] != most) { /* at most a block: it holds `most`, or all are -infinity */
+    best++;
   }
   return best;
 }
@@ -227,14 +254,20 @@ static uint32_t draw(const float *logits, uint32_t vocab, const surge_sampler_de
 
 /* NaN and +infinity leave no distribution: they come from a broken weight, or from a bias or penalty past the range of a float. */
 static int32_t check_logits(const float *logits, uint32_t vocab, surge_error *err) {
+  uint32_t broken = 0;
   uint32_t open = 0;
   for (uint32_t i = 0; i < vocab; i++) {
-    if (!(logits[i] < INFINITY)) {
-      return error_set(err, SURGE_E_NUMERIC, "the logit of token %u is not finite", i);
-    }
+    broken |= !(logits[i] < INFINITY);
     open |= logits[i] > -INFINITY;
   }
-  return open ? SURGE_OK : error_set(err, SURGE_E_NUMERIC, "every token is ruled out");
+  if (!broken) {
+    return open ? SURGE_OK : error_set(err, SURGE_E_NUMERIC, "every token is ruled out");
+  }
+  uint32_t token = 0;
+  while (logits[token] < INFINITY) {
+    token++;
+  }
+  return error_set(err, SURGE_E_NUMERIC, "the logit of token %u is not finite", token);
 }
 
 /* Nothing but the likeliest token is asked for, of logits as they are. */

@@ -61,3 +61,13 @@ void matrix_decode_row(const matrix *m, uint32_t row, float *ret_values) {
     apply_scale(&run->scale, local, ret_values, m->cols);
   }
 }
+
+const float *matrix_row_values(const matrix *m, uint32_t row, float *room) {
+  const matrix_run *run = find_run(m, row);
+  const uint8_t *stored = run->blocks + (row - run->row_first) * run->row_bytes;
+  if (run->format->dtype == QUANT_F32 && run->scale.data == NULL && (uintptr_t)stored % _Alignof(float) == 0) {
+    return (const float *)(const void *)stored;
+  }
+  matrix_decode_row(m, row, room);
+  return room;
+}

@@ -51,11 +51,76 @@ static inline __m512i emulated_srai_epi32(__m512i v, int count) {
   return to.words;
 }
 
+/* Elements of `size` bytes whose bit is set come from memory; of the others nothing is read, as by the processor. */
+static inline void emulated_mask_load(void *ret, uint32_t mask, const void *p, uint32_t count, size_t size) {
+  for (uint32_t i = 0; i < count; i++) {
+    if (mask >> i & 1) {
+      memcpy((uint8_t *)ret + i * size, (const uint8_t *)p + i * size, size);
+    }
+  }
+}
+static inline __m128i emulated128_mask_loadu_epi16(__m128i v, uint32_t mask, const void *p) {
+  emulated_mask_load(&v, mask, p, 8, 2);
+  return v;
+}
+static inline __m256i emulated256_mask_loadu_epi32(__m256i v, uint32_t mask, const void *p) {
+  emulated_mask_load(&v, mask, p, 8, 4);
+  return v;
+}
+static inline __m512i emulated_mask_loadu_epi32(__m512i v, uint32_t mask, const void *p) {
+  emulated_mask_load(&v, mask, p, 16, 4);
+  return v;
+}
+static inline __m128i emulated256_cvtepi32_epi16(__m256i v) {
+  int32_t from[8];
+  int16_t to[8];
+  memcpy(from, &v, sizeof from);
+  for (int i = 0; i < 8; i++) {
+    to[i] = (int16_t)from[i];
+  }
+  return _mm_loadu_si128((const __m128i *)to);
+}
+static inline __m512i emulated_shuffle_epi32(__m512i v, int order) {
+  uint32_t from[16];
+  uint32_t to[16];
+  memcpy(from, &v, sizeof from);
+  for (int i = 0; i < 16; i++) {
+    to[i] = from[i / 4 * 4 + (order >> (i % 4 * 2) & 3)];
+  }
+  memcpy(&v, to, sizeof to);
+  return v;
+}
+static inline __m512i emulated_rolv_epi32(__m512i v, __m512i counts) {
+  uint32_t words[16];
+  uint32_t by[16];
+  memcpy(words, &v, sizeof words);
+  memcpy(by, &counts, sizeof by);
+  for (int i = 0; i < 16; i++) {
+    words[i] = words[i] << (by[i] % 32) | (uint32_t)((uint64_t)words[i] >> (32 - by[i] % 32));
+  }
+  memcpy(&v, words, sizeof words);
+  return v;
+}
+
 #undef _mm512_cvtepi32_ps
 #undef _mm512_cvtps_epi32
 #undef _mm512_cvtph_ps
 #undef _mm512_cvtepi16_epi32
 #undef _mm512_srai_epi32
+#undef _mm_mask_loadu_epi16
+#undef _mm256_mask_loadu_epi32
+#undef _mm512_mask_loadu_epi32
+#undef _mm256_cvtepi32_epi16
+#undef _mm512_rolv_epi32
+#undef _mm512_shuffle_epi32
+#undef _mm512_ror_epi32
+#define _mm_mask_loadu_epi16(v, mask, p) emulated128_mask_loadu_epi16(v, mask, p)
+#define _mm256_mask_loadu_epi32(v, mask, p) emulated256_mask_loadu_epi32(v, mask, p)
+#define _mm512_mask_loadu_epi32(v, mask, p) emulated_mask_loadu_epi32(v, mask, p)
+#define _mm256_cvtepi32_epi16(v) emulated256_cvtepi32_epi16(v)
+#define _mm512_shuffle_epi32(v, order) emulated_shuffle_epi32(v, order)
+#define _mm512_rolv_epi32(v, counts) emulated_rolv_epi32(v, counts)
+#define _mm512_ror_epi32(v, count) emulated_rolv_epi32(v, _mm512_set1_epi32(32 - (count)))
 #define _mm512_cvtepi32_ps(v) emulated_cvtepi32_ps(v)
 #define _mm512_cvtps_epi32(v) emulated_cvtps_epi32(v)
 #define _mm512_cvtph_ps(v) emulated_cvtph_ps(v)

@@ -216,13 +216,13 @@ GEMV_INLINE __m512i wide_six_bits(__m512i heads) {
 GEMV_INLINE __m512i wide_minima(__m512i six, const int16_t *sums, uint32_t block, uint32_t blocks) {
   const __m512i minima = _mm512_unpackhi_epi8(six, _mm512_setzero_si512());
   if (blocks >= 8) {
-    return _mm512_madd_epi16(minima, load512(sums + 8 * (size_t)block));
+    return _mm512_dpwssd_epi32(_mm512_setzero_si512(), minima, load512(sums + 8 * (size_t)block));
   }
   __m512i x = _mm512_castsi128_si512(load128(sums + 8 * (size_t)(block % blocks)));
   x = _mm512_inserti32x4(x, load128(sums + 8 * (size_t)((block + 1) % blocks)), 1);
   x = _mm512_inserti32x4(x, load128(sums + 8 * (size_t)((block + 2) % blocks)), 2);
   x = _mm512_inserti32x4(x, load128(sums + 8 * (size_t)((block + 3) % blocks)), 3);
-  return _mm512_madd_epi16(minima, x);
+  return _mm512_dpwssd_epi32(_mm512_setzero_si512(), minima, x);
 }
 
 /* d and dmin of eight blocks, as pairs of float16. */
