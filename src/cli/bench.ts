@@ -4,8 +4,10 @@ import { EXIT, SurgeError } from "../base/errors.ts";
 import { startEngine } from "../engine/client.ts";
 import { chatPlan } from "../plan/default_plan.ts";
 import { readMachine } from "../plan/machine.ts";
-import { type Peer, PEERS, runPeer } from "../tools/peers.ts";
-import { benchContext, benchModel, type BenchOptions, type BenchResult } from "../tools/bench.ts";
+import { benchContext, benchModel, type BenchOptions } from "../tools/bench.ts";
+import { type BenchReport, type BenchResult, type MachineReport, PEERS } from "../tools/bench_report.ts";
+import { opTable, resultLine, resultsHead, versusLines } from "../tools/bench_table.ts";
+import { type Peer, runPeer } from "../tools/peers.ts";
 import { percentile, percentiles } from "../tools/roofline.ts";
 import { type Command, modelAndRest } from "./command.ts";
 import { MODEL_FLAG, type Parsed, PLAN_FLAGS } from "./flags.ts";
@@ -32,7 +34,7 @@ function processor() {
 }
 
 /** Medians of five. */
-async function benchMachine(threads: number) {
+async function benchMachine(threads: number): Promise<MachineReport> {
   const client = startEngine();
   try {
     const bandwidth: number[] = [];
@@ -54,14 +56,7 @@ async function benchMachine(threads: number) {
   }
 }
 
-function line(result: BenchResult): string {
-  const { phase, depth, batch, tokens, tokens_per_second: speed, share_of_roof: share } = result;
-  const what = phase === "prefill" ? `prefill ${tokens}` : `decode, depth ${depth}, batch ${batch}`;
-  const range = `${speed.p50.toFixed(2)} tok/s (${speed.p10.toFixed(2)} to ${speed.p90.toFixed(2)})`;
-  return `${what.padEnd(30)} ${range.padEnd(34)} ${(100 * share).toFixed(0)} % of the roof\n`;
-}
-
-async function benchOne(model: string, args: Parsed) {
+async function benchOne(model: string, args: Parsed): Promise<BenchReport> {
   const peers = peersOf(args);
   const manifest = manifestOf(model);
   const machine = readMachine();
@@ -77,7 +72,7 @@ async function benchOne(model: string, args: Parsed) {
     threads: args.number("threads") ?? machine.cores,
     probeBytes: PROBE_BYTES,
     signal: abort.signal,
-    onResult: (result) => void (json || process.stdout.write(line(result))),
+    onResult: (result) => void (json || process.stdout.write(resultLine(result))),
   };
   const context = Math.min(manifest.config.context, benchContext(options));
   const parallel = Math.max(1, ...options.batches);
@@ -86,6 +81,7 @@ async function benchOne(model: string, args: Parsed) {
   let results: BenchResult[];
   let isa: string;
   try {
+    if (!json) await writeOut(resultsHead());
     results = await benchModel(client, options);
     isa = (await client.machine()).isa;
   } finally {
@@ -128,6 +124,22 @@ function peersOf(args: Parsed): Peer[] {
   });
 }
 
+function asJson(report: MachineReport): string {
+  return `${JSON.stringify(report, null, 2)}\n`;
+}
+
+function machineText({ bandwidth_gbps, int8_gops, isa }: MachineReport, which: "bandwidth" | "compute"): string {
+  return which === "bandwidth"
+    ? `${bandwidth_gbps.toFixed(1)} GB/s read\n`
+    : `${int8_gops.toFixed(0)} billion 8-bit operations per second (${isa})\n`;
+}
+
+/** What comes after the lines of the results, which were printed as they came. */
+function modelText({ isa, bandwidth_gbps, int8_gops, machine, results, versus }: BenchReport): string {
+  const roof = `${isa}, ${machine.threads} threads: ${bandwidth_gbps.toFixed(1)} GB/s, ${int8_gops.toFixed(0)} GOPS\n`;
+  return [`the roof: ${roof}`, versusLines(versus), ...results.map(opTable)].filter((part) => part !== "").join("\n");
+}
+
 export const bench: Command = {
   name: "bench",
   summary: "how fast this machine and a model on it are, against the machine's own limits",
@@ -147,17 +159,15 @@ export const bench: Command = {
   async run(args) {
     const { model } = modelAndRest(args);
     if (model === undefined) throw new SurgeError("usage", `surge bench ${this.usage}`);
-    const isMachine = model === "bandwidth" || model === "compute";
-    const report = isMachine
-      ? await benchMachine(args.number("threads") ?? readMachine().cores)
-      : await benchOne(model, args);
-    if (args.toggle("json") === true) await writeOut(`${JSON.stringify(report, null, 2)}\n`);
-    else if (model === "bandwidth") await writeOut(`${report.bandwidth_gbps.toFixed(1)} GB/s read\n`);
-    else if (model === "compute") {
-      await writeOut(`${report.int8_gops.toFixed(0)} billion 8-bit operations per second (${report.isa})\n`);
-    } else {await writeOut(
-        `${report.isa}, ${report.bandwidth_gbps.toFixed(1)} GB/s, ${report.int8_gops.toFixed(0)} GOPS\n`,
-      );}
+    const threads = args.number("threads") ?? readMachine().cores;
+    const json = args.toggle("json") === true;
+    if (model === "bandwidth" || model === "compute") {
+      const report = await benchMachine(threads);
+      await writeOut(json ? asJson(report) : machineText(report, model));
+    } else {
+      const report = await benchOne(model, args);
+      await writeOut(json ? asJson(report) : modelText(report));
+    }
     return EXIT.ok;
   },
 };
