@@ -1,9 +1,11 @@
 /** `surge bench`: the machine's limits, and how near to them a model runs. */
 import { arch, cpus } from "node:os";
 import { EXIT, SurgeError } from "../base/errors.ts";
+import { log } from "../base/log.ts";
 import { startEngine } from "../engine/client.ts";
 import { chatPlan } from "../plan/default_plan.ts";
 import { readMachine } from "../plan/machine.ts";
+import { prepareProfile, type ProfilePlace, profilePlace, saveProfile } from "../plan/profile.ts";
 import { benchContext, benchModel, type BenchOptions } from "../tools/bench.ts";
 import { type BenchReport, type BenchResult, type MachineReport, PEERS } from "../tools/bench_report.ts";
 import { opTable, resultLine, resultsHead, versusLines } from "../tools/bench_table.ts";
@@ -140,14 +142,23 @@ function modelText({ isa, bandwidth_gbps, int8_gops, machine, results, versus }:
   return [`the roof: ${roof}`, versusLines(versus), ...results.map(opTable)].filter((part) => part !== "").join("\n");
 }
 
+/** After the report, which is not lost where the profile cannot be written. */
+function keep({ isa, bandwidth_gbps, int8_gops, machine }: MachineReport, place: ProfilePlace): void {
+  const figures = { isa, threads: machine.threads, bandwidth_gbps, int8_gops, measured: new Date().toISOString() };
+  const { replaced } = saveProfile(figures, place);
+  if (replaced !== undefined) log.warn(`An earlier profile was replaced: ${replaced}`);
+  process.stderr.write(`${place.path}: figures of ${isa}, threads: ${machine.threads}\n`);
+}
+
 export const bench: Command = {
   name: "bench",
   summary: "how fast this machine and a model on it are, against the machine's own limits",
-  usage: "bandwidth|compute|MODEL [--json]",
+  usage: "bandwidth|compute|MODEL [--json] [--save-profile]",
   most: 1,
   flags: [
     MODEL_FLAG,
     { name: "json", kind: "switch", help: "as JSON" },
+    { name: "save-profile", kind: "switch", help: "keep this machine's figures (surge info shows them)" },
     { name: "depth", kind: "text", value: "N,…", help: "tokens before the decode runs (default 0)" },
     { name: "batch", kind: "text", value: "N,…", help: "sequences that decode together (default 1)" },
     { name: "prefill", kind: "text", value: "N,…", help: "prompt lengths (default 256,512)" },
@@ -161,13 +172,18 @@ export const bench: Command = {
     if (model === undefined) throw new SurgeError("usage", `surge bench ${this.usage}`);
     const threads = args.number("threads") ?? readMachine().cores;
     const json = args.toggle("json") === true;
+    const place = args.toggle("save-profile") === true ? profilePlace() : undefined;
+    if (place !== undefined) prepareProfile(place);
+    let report: MachineReport;
     if (model === "bandwidth" || model === "compute") {
-      const report = await benchMachine(threads);
+      report = await benchMachine(threads);
       await writeOut(json ? asJson(report) : machineText(report, model));
     } else {
-      const report = await benchOne(model, args);
-      await writeOut(json ? asJson(report) : modelText(report));
+      const measured = await benchOne(model, args);
+      await writeOut(json ? asJson(measured) : modelText(measured));
+      report = measured;
     }
+    if (place !== undefined) keep(report, place);
     return EXIT.ok;
   },
 };

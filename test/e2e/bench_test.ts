@@ -1,5 +1,7 @@
 /** `surge bench` of a small model: its JSON is what the schema says, its text is for people. */
 import { expect, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { z } from "zod";
 import { BenchReport, MachineReport } from "../../src/tools/bench_report.ts";
@@ -71,4 +73,37 @@ test("as text: a line per result, then a table per result, no line wider than a 
   expect(lines.filter((line) => /where the time goes/.test(line))).toHaveLength(2);
   expect(lines.filter((line) => /^expert_up +[\d.]+ +\d+ %( +[\d.]+){4}$/.test(line))).toHaveLength(2);
   expect(lines.filter((line) => line.length > 80)).toEqual([]);
+});
+
+test("--save-profile keeps the figures; info shows them, or why it does not", () => {
+  const folder = mkdtempSync(join(tmpdir(), "bench-"));
+  const path = join(folder, "surge/profile.json");
+  const surge = (words: string[], env: Record<string, string | undefined> = { XDG_STATE_HOME: folder }) => {
+    const command = [process.execPath, "src/main.ts", ...words];
+    const ran = Bun.spawnSync(command, { cwd: ROOT, stdin: "ignore", env: { ...process.env, ...env } });
+    return { code: ran.exitCode, out: ran.stdout.toString(), err: ran.stderr.toString() };
+  };
+  const kept = () => (JSON.parse(surge(["info", "--json"]).out) as { machine: { profile: unknown } }).machine.profile;
+  try {
+    expect(kept()).toBeNull();
+    const saved = surge(["bench", "demo", "--save-profile", "--json", ...QUICK]);
+    expect([saved.code, saved.err]).toEqual([0, expect.stringContaining(`${path}: figures of `)]);
+    const { isa, bandwidth_gbps, int8_gops } = BenchReport.parse(JSON.parse(saved.out));
+    expect(kept()).toMatchObject({ figures: [{ isa, threads: 1, bandwidth_gbps, int8_gops }] });
+    expect(surge(["info"]).out).toContain(`${isa} on 1 thread: ${bandwidth_gbps.toFixed(1)} GB/s`);
+    writeFileSync(path, "{");
+    expect(surge(["info"])).toMatchObject({ code: 0, out: expect.stringMatching(/^profile +refused: .* is damaged/m) });
+    const again = surge(["bench", "compute", "--save-profile", "--threads", "1"]);
+    expect([again.code, again.err]).toEqual([0, expect.stringContaining("An earlier profile was replaced")]);
+    const nowhere = surge(["bench", "compute", "--save-profile"], { XDG_STATE_HOME: "", HOME: "" });
+    expect(nowhere).toMatchObject({ code: 78, out: "", err: expect.stringContaining("set HOME or XDG_STATE_HOME") });
+    const full = surge(["bench", "compute", "--save-profile"], { XDG_STATE_HOME: path });
+    expect(full).toMatchObject({
+      code: 66,
+      out: "",
+      err: expect.stringMatching(/^surge: The machine's profile cannot/),
+    });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
