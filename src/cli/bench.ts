@@ -19,15 +19,19 @@ import { writeOut } from "./stdio.ts";
 /** Larger than any cache; small enough for every machine that runs a model. */
 const PROBE_BYTES = 2 ** 30;
 
-function listOf(args: Parsed, name: string, fallback: number[], most: number): number[] {
+function listOf(
+  args: Parsed,
+  name: string,
+  { fallback, least, most }: { fallback: number[]; least: number; most: number },
+): number[] {
   const text = args.text(name);
   if (text === undefined) return fallback;
   const numbers = text.split(",").filter((word) => word !== "").map(Number);
-  const bad = numbers.find((each) => !Number.isInteger(each) || each < 0 || each > most);
+  const bad = numbers.find((each) => !Number.isInteger(each) || each < least || each > most);
   if (bad === undefined && numbers.length <= 16) return numbers;
   throw new SurgeError(
     "usage",
-    `--${name} takes at most 16 whole numbers from 0 to ${most} with commas between, not "${text}".`,
+    `--${name} takes at most 16 whole numbers from ${least} to ${most} with commas between, not "${text}".`,
   );
 }
 
@@ -66,9 +70,9 @@ async function benchOne(model: string, args: Parsed): Promise<BenchReport> {
   process.once("SIGINT", () => abort.abort());
   const json = args.toggle("json") === true;
   const options: BenchOptions = {
-    depths: listOf(args, "depth", [0], 1 << 20),
-    batches: listOf(args, "batch", [1], 256),
-    prefill: listOf(args, "prefill", [256, 512], 4096),
+    depths: listOf(args, "depth", { fallback: [0], least: 0, most: 1 << 20 }),
+    batches: listOf(args, "batch", { fallback: [1], least: 1, most: 256 }),
+    prefill: listOf(args, "prefill", { fallback: [256, 512], least: 1, most: 4096 }),
     tokens: args.number("tokens") ?? 32,
     repeats: args.number("repeats") ?? 5,
     threads: args.number("threads") ?? machine.cores,
@@ -76,6 +80,9 @@ async function benchOne(model: string, args: Parsed): Promise<BenchReport> {
     signal: abort.signal,
     onResult: (result) => void (json || process.stdout.write(resultLine(result))),
   };
+  if (options.depths.length === 0 && options.prefill.length === 0) {
+    throw new SurgeError("usage", "Nothing is left to measure: give --depth or --prefill a number.");
+  }
   const context = Math.min(manifest.config.context, benchContext(options));
   const parallel = Math.max(1, ...options.batches);
   const plan = chatPlan(manifest.config, { flags: { context, ...planFlags(args), parallel }, machine });

@@ -107,3 +107,17 @@ test("--save-profile keeps the figures; info shows them, or why it does not", ()
     rmSync(folder, { recursive: true });
   }
 });
+
+test.each([
+  [["--batch", "0"], "--batch takes at most 16 whole numbers from 1 to 256"],
+  [["--prefill", "64,0"], "--prefill takes at most 16 whole numbers from 1 to 4096"],
+  [["--depth", ",", "--prefill", ","], "Nothing is left to measure"],
+])("what cannot be measured is refused: %p", (words, message) => {
+  const command = [process.execPath, "src/main.ts", "bench", "demo", ...words];
+  const ran = Bun.spawnSync(command, { cwd: ROOT, stdin: "ignore" });
+  expect([ran.exitCode, ran.stdout.toString(), ran.stderr.toString()]).toEqual([
+    64,
+    "",
+    expect.stringContaining(message),
+  ]);
+});
