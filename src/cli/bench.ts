@@ -1,11 +1,15 @@
 /** `surge bench`: the machine's limits, and how near to them a model runs. */
 import { arch, cpus } from "node:os";
 import { EXIT, SurgeError } from "../base/errors.ts";
+import { log } from "../base/log.ts";
 import { startEngine } from "../engine/client.ts";
 import { chatPlan } from "../plan/default_plan.ts";
 import { readMachine } from "../plan/machine.ts";
-import { type Peer, PEERS, runPeer } from "../tools/peers.ts";
-import { benchContext, benchModel, type BenchOptions, type BenchResult } from "../tools/bench.ts";
+import { prepareProfile, type ProfilePlace, profilePlace, saveProfile } from "../plan/profile.ts";
+import { benchContext, benchModel, type BenchOptions } from "../tools/bench.ts";
+import { type BenchReport, type BenchResult, type MachineReport, PEERS } from "../tools/bench_report.ts";
+import { opTable, resultLine, resultsHead, versusLines } from "../tools/bench_table.ts";
+import { type Peer, runPeer } from "../tools/peers.ts";
 import { percentile, percentiles } from "../tools/roofline.ts";
 import { type Command, modelAndRest } from "./command.ts";
 import { MODEL_FLAG, type Parsed, PLAN_FLAGS } from "./flags.ts";
@@ -15,15 +19,19 @@ import { writeOut } from "./stdio.ts";
 /** Larger than any cache; small enough for every machine that runs a model. */
 const PROBE_BYTES = 2 ** 30;
 
-function listOf(args: Parsed, name: string, fallback: number[], most: number): number[] {
+function listOf(
+  args: Parsed,
+  name: string,
+  { fallback, least, most }: { fallback: number[]; least: number; most: number },
+): number[] {
   const text = args.text(name);
   if (text === undefined) return fallback;
   const numbers = text.split(",").filter((word) => word !== "").map(Number);
-  const bad = numbers.find((each) => !Number.isInteger(each) || each < 0 || each > most);
+  const bad = numbers.find((each) => !Number.isInteger(each) || each < least || each > most);
   if (bad === undefined && numbers.length <= 16) return numbers;
   throw new SurgeError(
     "usage",
-    `--${name} takes at most 16 whole numbers from 0 to ${most} with commas between, not "${text}".`,
+    `--${name} takes at most 16 whole numbers from ${least} to ${most} with commas between, not "${text}".`,
   );
 }
 
@@ -32,7 +40,7 @@ function processor() {
 }
 
 /** Medians of five. */
-async function benchMachine(threads: number) {
+async function benchMachine(threads: number): Promise<MachineReport> {
   const client = startEngine();
   try {
     const bandwidth: number[] = [];
@@ -54,14 +62,7 @@ async function benchMachine(threads: number) {
   }
 }
 
-function line(result: BenchResult): string {
-  const { phase, depth, batch, tokens, tokens_per_second: speed, share_of_roof: share } = result;
-  const what = phase === "prefill" ? `prefill ${tokens}` : `decode, depth ${depth}, batch ${batch}`;
-  const range = `${speed.p50.toFixed(2)} tok/s (${speed.p10.toFixed(2)} to ${speed.p90.toFixed(2)})`;
-  return `${what.padEnd(30)} ${range.padEnd(34)} ${(100 * share).toFixed(0)} % of the roof\n`;
-}
-
-async function benchOne(model: string, args: Parsed) {
+async function benchOne(model: string, args: Parsed): Promise<BenchReport> {
   const peers = peersOf(args);
   const manifest = manifestOf(model);
   const machine = readMachine();
@@ -69,16 +70,19 @@ async function benchOne(model: string, args: Parsed) {
   process.once("SIGINT", () => abort.abort());
   const json = args.toggle("json") === true;
   const options: BenchOptions = {
-    depths: listOf(args, "depth", [0], 1 << 20),
-    batches: listOf(args, "batch", [1], 256),
-    prefill: listOf(args, "prefill", [256, 512], 4096),
+    depths: listOf(args, "depth", { fallback: [0], least: 0, most: 1 << 20 }),
+    batches: listOf(args, "batch", { fallback: [1], least: 1, most: 256 }),
+    prefill: listOf(args, "prefill", { fallback: [256, 512], least: 1, most: 4096 }),
     tokens: args.number("tokens") ?? 32,
     repeats: args.number("repeats") ?? 5,
     threads: args.number("threads") ?? machine.cores,
     probeBytes: PROBE_BYTES,
     signal: abort.signal,
-    onResult: (result) => void (json || process.stdout.write(line(result))),
+    onResult: (result) => void (json || process.stdout.write(resultLine(result))),
   };
+  if (options.depths.length === 0 && options.prefill.length === 0) {
+    throw new SurgeError("usage", "Nothing is left to measure: give --depth or --prefill a number.");
+  }
   const context = Math.min(manifest.config.context, benchContext(options));
   const parallel = Math.max(1, ...options.batches);
   const plan = chatPlan(manifest.config, { flags: { context, ...planFlags(args), parallel }, machine });
@@ -86,6 +90,7 @@ async function benchOne(model: string, args: Parsed) {
   let results: BenchResult[];
   let isa: string;
   try {
+    if (!json) await writeOut(resultsHead());
     results = await benchModel(client, options);
     isa = (await client.machine()).isa;
   } finally {
@@ -128,14 +133,39 @@ function peersOf(args: Parsed): Peer[] {
   });
 }
 
+function asJson(report: MachineReport): string {
+  return `${JSON.stringify(report, null, 2)}\n`;
+}
+
+function machineText({ bandwidth_gbps, int8_gops, isa }: MachineReport, which: "bandwidth" | "compute"): string {
+  return which === "bandwidth"
+    ? `${bandwidth_gbps.toFixed(1)} GB/s read\n`
+    : `${int8_gops.toFixed(0)} billion 8-bit operations per second (${isa})\n`;
+}
+
+/** What comes after the lines of the results, which were printed as they came. */
+function modelText({ isa, bandwidth_gbps, int8_gops, machine, results, versus }: BenchReport): string {
+  const roof = `${isa}, ${machine.threads} threads: ${bandwidth_gbps.toFixed(1)} GB/s, ${int8_gops.toFixed(0)} GOPS\n`;
+  return [`the roof: ${roof}`, versusLines(versus), ...results.map(opTable)].filter((part) => part !== "").join("\n");
+}
+
+/** After the report, which is not lost where the profile cannot be written. */
+function keep({ isa, bandwidth_gbps, int8_gops, machine }: MachineReport, place: ProfilePlace): void {
+  const figures = { isa, threads: machine.threads, bandwidth_gbps, int8_gops, measured: new Date().toISOString() };
+  const { replaced } = saveProfile(figures, place);
+  if (replaced !== undefined) log.warn(`An earlier profile was replaced: ${replaced}`);
+  process.stderr.write(`${place.path}: figures of ${isa}, threads: ${machine.threads}\n`);
+}
+
 export const bench: Command = {
   name: "bench",
   summary: "how fast this machine and a model on it are, against the machine's own limits",
-  usage: "bandwidth|compute|MODEL [--json]",
+  usage: "bandwidth|compute|MODEL [--json] [--save-profile]",
   most: 1,
   flags: [
     MODEL_FLAG,
     { name: "json", kind: "switch", help: "as JSON" },
+    { name: "save-profile", kind: "switch", help: "keep this machine's figures (surge info shows them)" },
     { name: "depth", kind: "text", value: "N,…", help: "tokens before the decode runs (default 0)" },
     { name: "batch", kind: "text", value: "N,…", help: "sequences that decode together (default 1)" },
     { name: "prefill", kind: "text", value: "N,…", help: "prompt lengths (default 256,512)" },
@@ -147,17 +177,20 @@ export const bench: Command = {
   async run(args) {
     const { model } = modelAndRest(args);
     if (model === undefined) throw new SurgeError("usage", `surge bench ${this.usage}`);
-    const isMachine = model === "bandwidth" || model === "compute";
-    const report = isMachine
-      ? await benchMachine(args.number("threads") ?? readMachine().cores)
-      : await benchOne(model, args);
-    if (args.toggle("json") === true) await writeOut(`${JSON.stringify(report, null, 2)}\n`);
-    else if (model === "bandwidth") await writeOut(`${report.bandwidth_gbps.toFixed(1)} GB/s read\n`);
-    else if (model === "compute") {
-      await writeOut(`${report.int8_gops.toFixed(0)} billion 8-bit operations per second (${report.isa})\n`);
-    } else {await writeOut(
-        `${report.isa}, ${report.bandwidth_gbps.toFixed(1)} GB/s, ${report.int8_gops.toFixed(0)} GOPS\n`,
-      );}
+    const threads = args.number("threads") ?? readMachine().cores;
+    const json = args.toggle("json") === true;
+    const place = args.toggle("save-profile") === true ? profilePlace() : undefined;
+    if (place !== undefined) prepareProfile(place);
+    let report: MachineReport;
+    if (model === "bandwidth" || model === "compute") {
+      report = await benchMachine(threads);
+      await writeOut(json ? asJson(report) : machineText(report, model));
+    } else {
+      const measured = await benchOne(model, args);
+      await writeOut(json ? asJson(measured) : modelText(measured));
+      report = measured;
+    }
+    if (place !== undefined) keep(report, place);
     return EXIT.ok;
   },
 };

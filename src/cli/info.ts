@@ -1,10 +1,12 @@
 /** `surge info`: this machine, and a model as its headers describe it. */
 import { arch, cpus, release } from "node:os";
-import { EXIT } from "../base/errors.ts";
+import { EXIT, SurgeError } from "../base/errors.ts";
+import { oneLine } from "../base/log.ts";
 import { formatBytes } from "../base/units.ts";
 import { startEngine } from "../engine/client.ts";
 import type { Manifest } from "../model/manifest.ts";
 import { readMachine } from "../plan/machine.ts";
+import { loadProfile, type Profile, profilePlace } from "../plan/profile.ts";
 import { VERSION } from "../base/version.ts";
 import { type Command, modelAndRest } from "./command.ts";
 import { MODEL_FLAG } from "./flags.ts";
@@ -34,6 +36,28 @@ async function machineFacts() {
     isa: await cpuIsa(),
     devices: ["cpu"],
   };
+}
+
+/** The kept figures, or why they are refused: a machine is looked at above all when something is wrong with it. */
+function profileFacts(): { figures: Profile["figures"] } | { refused: string } | undefined {
+  try {
+    const profile = loadProfile(profilePlace());
+    return profile && { figures: profile.figures };
+  } catch (thrown) {
+    if (thrown instanceof SurgeError) return { refused: thrown.message };
+    throw thrown;
+  }
+}
+
+function profileLines(profile: ReturnType<typeof profileFacts>): Record<string, string> {
+  if (profile === undefined) return { profile: "none; surge bench bandwidth --save-profile measures" };
+  if ("refused" in profile) return { profile: `refused: ${oneLine(profile.refused)}` };
+  const text = profile.figures.map(({ isa, threads, bandwidth_gbps, int8_gops, measured }) =>
+    `${isa} on ${threads} ${threads === 1 ? "thread" : "threads"}: ${bandwidth_gbps.toFixed(1)} GB/s, ${
+      int8_gops.toFixed(0)
+    } GOPS (${measured.slice(0, 10)})`
+  );
+  return { profile: text.join("; ") };
 }
 
 function modelFacts(manifest: Manifest) {
@@ -90,8 +114,13 @@ export const info: Command = {
     const word = modelAndRest(args).model;
     const machine = await machineFacts();
     const model = word === undefined ? undefined : modelFacts(manifestOf(word));
-    if (args.toggle("json")) await writeOut(`${JSON.stringify({ machine, ...(model && { model }) }, null, 2)}\n`);
-    else await writeOut(lines(machine) + (model === undefined ? "" : `\n${lines(model)}`));
+    const profile = profileFacts();
+    if (args.toggle("json")) {
+      const facts = { machine: { ...machine, profile: profile ?? null }, ...(model && { model }) };
+      await writeOut(`${JSON.stringify(facts, null, 2)}\n`);
+    } else {await writeOut(
+        lines({ ...machine, ...profileLines(profile) }) + (model === undefined ? "" : `\n${lines(model)}`),
+      );}
     return EXIT.ok;
   },
 };

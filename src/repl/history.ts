@@ -1,16 +1,13 @@
 /** What was typed in earlier sessions, in a private file under the state directory. Losing it is no error. */
-import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { readFileSync, statSync } from "node:fs";
+import { stateFile, writeStateFile } from "../base/state_file.ts";
 
 const LIMIT_BYTES = 1024 * 1024;
 
-function path(): string | undefined {
-  const state = process.env["XDG_STATE_HOME"] || (process.env["HOME"] && join(process.env["HOME"], ".local/state"));
-  return state ? join(state, "surge/history.json") : undefined;
-}
+const NAME = "history.json";
 
 export function loadHistory(): string[] {
-  const file = path();
+  const file = stateFile(NAME);
   try {
     if (file === undefined) return [];
     const facts = statSync(file);
@@ -23,18 +20,14 @@ export function loadHistory(): string[] {
 }
 
 export function saveHistory(history: readonly string[]): void {
-  const file = path();
+  const file = stateFile(NAME);
   if (file === undefined) return;
   let kept = [...history];
   while (kept.length > 0 && Buffer.byteLength(JSON.stringify(kept)) > LIMIT_BYTES) {
     kept = kept.slice(Math.ceil(kept.length / 2));
   }
   try {
-    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-    /* Renamed into place: two chats that end together leave one whole history. */
-    const part = `${file}.${process.pid}`;
-    writeFileSync(part, JSON.stringify(kept), { mode: 0o600 });
-    renameSync(part, file);
+    writeStateFile(file, JSON.stringify(kept));
   } catch {
     /* A read-only home is no reason to fail: the history lasts as long as the session. */
   }

@@ -3,7 +3,8 @@
  * Above the engine; prints nothing.
  */
 import type { BenchRequest, BenchRun, EngineClient } from "../engine/client.ts";
-import { percentile, type Percentiles, percentiles, runMs, shareOfRoof } from "./roofline.ts";
+import type { BenchResult, OpReport } from "./bench_report.ts";
+import { percentile, percentiles, runMs, shareOfRoof } from "./roofline.ts";
 
 export interface BenchOptions {
   depths: number[];
@@ -16,23 +17,6 @@ export interface BenchOptions {
   probeBytes: number;
   signal?: AbortSignal;
   onResult?: (result: BenchResult) => void;
-}
-
-export interface BenchResult {
-  phase: "decode" | "prefill";
-  depth: number;
-  batch: number;
-  /** Tokens of one run, all sequences together. */
-  tokens: number;
-  tokens_per_second: Percentiles;
-  /** Between two tokens of one sequence; decode only. */
-  inter_token_ms?: { p50: number; p90: number; p99: number };
-  bytes_per_token: number;
-  share_of_roof: number;
-  bandwidth_gbps: number;
-  int8_gops: number;
-  /** Share of the time, bytes and multiply-adds per token, by class of work. */
-  ops: Array<{ name: string; time_share: number; bytes: number; macs: number; gbps: number }>;
 }
 
 type Shape = Pick<BenchRequest, "phase" | "depth" | "batch" | "tokens">;
@@ -55,32 +39,43 @@ export function benchContext(options: BenchOptions): number {
   return Math.max(decode, ...options.prefill);
 }
 
-function opsOf(runs: readonly BenchRun[], tokens: number): BenchResult["ops"] {
-  const total = runs.reduce((sum, run) => sum + runMs(run), 0) * 1e6;
+function opsOf(runs: readonly BenchRun[], tokens: number): OpReport[] {
+  const totalNs = runs.reduce((sum, run) => sum + runMs(run), 0) * 1e6;
+  const each = tokens * runs.length;
   return runs[0]!.ops.map(({ name }, i) => {
     const sum = (field: "ns" | "bytes" | "macs") => runs.reduce((all, run) => all + run.ops[i]![field], 0);
-    const each = tokens * runs.length;
-    const ns = sum("ns");
-    const gbps = ns > 0 ? sum("bytes") / ns : 0;
-    return { name, time_share: ns / total, bytes: sum("bytes") / each, macs: sum("macs") / each, gbps };
+    const [ns, bytes, flops] = [sum("ns"), sum("bytes"), 2 * sum("macs")];
+    return {
+      name,
+      ms: ns / 1e6 / each,
+      time_share: totalNs > 0 ? ns / totalNs : 0,
+      bytes: bytes / each,
+      flops: flops / each,
+      gbps: ns > 0 ? bytes / ns : 0,
+      gops: ns > 0 ? flops / ns : 0,
+    };
   });
 }
 
-function resultOf(shape: Shape, runs: BenchRun[]): BenchResult {
-  const tokens = shape.tokens * shape.batch;
-  const steps = runs.flatMap((run) => run.stepMs);
-  return {
-    ...shape,
+function resultOf({ phase, depth, batch, ...shape }: Shape, runs: BenchRun[]): BenchResult {
+  const tokens = shape.tokens * batch;
+  const median = (of: (run: BenchRun) => number) => percentile(runs.map(of), 0.5);
+  const measured = {
+    depth,
+    batch,
     tokens,
     tokens_per_second: percentiles(runs.map((run) => tokens / (runMs(run) / 1000))),
-    ...(shape.phase === "decode" &&
-      { inter_token_ms: { p50: percentile(steps, 0.5), p90: percentile(steps, 0.9), p99: percentile(steps, 0.99) } }),
-    bytes_per_token: percentile(runs.map((run) => run.bytes / tokens), 0.5),
+    bytes_per_token: median((run) => run.bytes / tokens),
+    flops_per_token: median((run) => 2 * run.macs / tokens),
     share_of_roof: shareOfRoof(runs),
-    bandwidth_gbps: percentile(runs.map((run) => run.machine.bytesPerSecond / 1e9), 0.5),
-    int8_gops: percentile(runs.map((run) => run.machine.int8PerSecond / 1e9), 0.5),
+    bandwidth_gbps: median((run) => run.machine.bytesPerSecond / 1e9),
+    int8_gops: median((run) => run.machine.int8PerSecond / 1e9),
     ops: opsOf(runs, tokens),
   };
+  if (phase === "prefill") return { phase, ...measured };
+  const steps = runs.flatMap((run) => run.stepMs);
+  const between = { p50: percentile(steps, 0.5), p90: percentile(steps, 0.9), p99: percentile(steps, 0.99) };
+  return { phase, ...measured, inter_token_ms: between };
 }
 
 /** Runs all measurements, shapes in turn, on an engine that is open and at rest. */

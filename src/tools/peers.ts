@@ -6,8 +6,8 @@ import { existsSync, mkdirSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { SurgeError } from "../base/errors.ts";
+import type { PEERS } from "./bench_report.ts";
 
-export const PEERS = ["llama.cpp", "ik_llama.cpp"] as const;
 export type Peer = typeof PEERS[number];
 
 export interface PeerRun {

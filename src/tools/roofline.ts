@@ -1,11 +1,6 @@
 /** What a run could have reached at best: the slower of reading its bytes and of making its products, at the rates measured beside it. */
 import type { BenchRun } from "../engine/client.ts";
-
-export interface Percentiles {
-  p50: number;
-  p10: number;
-  p90: number;
-}
+import type { Speed } from "./bench_report.ts";
 
 /** The value below which `share` (0 to 1) of the values lie; between two of them by proportion. */
 export function percentile(values: readonly number[], share: number): number {
@@ -16,7 +11,7 @@ export function percentile(values: readonly number[], share: number): number {
   return sorted[low]! + (sorted[high]! - sorted[low]!) * (at - low);
 }
 
-export function percentiles(values: readonly number[]): Percentiles {
+export function percentiles(values: readonly number[]): Speed {
   return { p50: percentile(values, 0.5), p10: percentile(values, 0.1), p90: percentile(values, 0.9) };
 }
 

@@ -214,3 +214,17 @@ describe("the other commands", () => {
     expect(surge([]).out).toContain("usage: surge COMMAND");
   });
 });
+
+test("a warm start reaches its first word within three seconds", async () => {
+  const startMs = performance.now();
+  const child = Bun.spawn([process.execPath, "src/main.ts", "run", "demo", QUESTION, ...PLAIN], {
+    cwd: ROOT,
+    stdin: "ignore",
+    stdout: "pipe",
+  });
+  const { value } = await child.stdout.getReader().read();
+  expect(performance.now() - startMs).toBeLessThan(3000);
+  expect(value!.length).toBeGreaterThan(0);
+  child.kill();
+  await child.exited;
+});
