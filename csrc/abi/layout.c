@@ -108,6 +108,8 @@ static const abi_field SURGE_PLAN_DESC[] = {
     FIELD(surge_plan_desc, "u32", npu_devices),
     FIELD(surge_plan_desc, "u32", copy_weights),
     FIELD(surge_plan_desc, "u32", draft_rows),
+    FIELD(surge_plan_desc, "u32", lock_memory),
+    FIELD(surge_plan_desc, "u64", cpus),
 };
 
 static const abi_field SURGE_ENGINE_DESC[] = {

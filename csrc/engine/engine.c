@@ -15,12 +15,15 @@ static int32_t check_plan(const surge_plan_desc *p, surge_error *err) {
   if (p->precision > SURGE_PRECISION_FAST || p->kv_dtype > SURGE_KV_F16 || p->threads == 0 || p->threads > MAX_THREADS ||
       p->context == 0 || p->context > MAX_CONTEXT || p->sequences == 0 || p->sequences > MAX_SEQUENCES || p->step_rows == 0 ||
       p->step_rows > MAX_STEP_ROWS || p->logits_rows == 0 || p->logits_rows > p->step_rows || p->copy_weights > 1 ||
+      p->lock_memory > 1 ||
       p->draft_rows >= p->step_rows) {
     return error_set(err, SURGE_E_ARGUMENT, "the plan has %u threads, context %u, %u sequences, %u rows a step, %u with logits, %u drafts",
                      p->threads, p->context, p->sequences, p->step_rows, p->logits_rows, p->draft_rows);
   }
   return SURGE_OK;
 }
+
+static const uint32_t *plan_cpus(const surge_plan_desc *p) { return (const uint32_t *)(uintptr_t)p->cpus; }
 
 static void reserve_sequences(surge_engine *e, arena *memory) {
   const surge_plan_desc *p = &e->plan;
@@ -103,7 +106,10 @@ static int32_t check_desc(const surge_engine_desc *desc, surge_error *err) {
   if (plan->struct_size != sizeof *plan || config->struct_size != sizeof *config) {
     return error_set(err, SURGE_E_ARGUMENT, "a struct has another size than this library's");
   }
-  const int32_t status = check_plan(plan, err);
+  int32_t status = check_plan(plan, err);
+  if (status == SURGE_OK) {
+    status = pool_check_cpus(plan_cpus(plan), plan->threads, err);
+  }
   return status < 0 ? status : npu_open(plan->npu_devices, err);
 }
 
@@ -136,12 +142,13 @@ int32_t engine_create(const surge_engine_desc *desc, surge_engine **ret_engine, 
     status = build(e, desc, &e->memory, &need, err);
   }
   if (status == SURGE_OK) {
-    status = pool_open(&e->pool, e->plan.threads, err);
+    status = pool_open(&e->pool, e->plan.threads, plan_cpus(&e->plan), err);
   }
   if (status < 0) {
     engine_destroy(e);
     return status;
   }
+  e->plan.cpus = 0; /* the caller's, valid during this call only */
   model_ready(&e->model, &e->plan);
   *ret_engine = e;
   return SURGE_OK;

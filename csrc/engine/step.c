@@ -156,6 +156,10 @@ int32_t engine_step_run(surge_engine *e, uint64_t budget_us, uint32_t *ret_done,
   if (e->batch.row_count == 0) {
     return error_set(err, SURGE_E_ARGUMENT, "no step is under way");
   }
+  const int32_t status = pool_enter(e->pool, err);
+  if (status < 0) {
+    return status;
+  }
   *ret_done = 0;
   do {
     const model_batch *batch = e->stage < model_mtp_first_stage(&e->model) ? &e->batch : &e->mtp_batch;
@@ -165,6 +169,7 @@ int32_t engine_step_run(surge_engine *e, uint64_t budget_us, uint32_t *ret_done,
       *ret_done = 1;
     }
   } while (!*ret_done && now_us() - start < budget_us);
+  pool_leave(e->pool);
   return SURGE_OK;
 }
 

@@ -152,6 +152,8 @@ typedef struct surge_plan_desc {
   uint32_t npu_devices; /* must be 0 on a build or machine without one */
   uint32_t copy_weights; /* 0: mapped files; 1: read into memory of our own, in huge pages where the system gives them */
   uint32_t draft_rows; /* rows of a sequence in one step that may be taken back; 0: none */
+  uint32_t lock_memory; /* 1: weights and everything else the engine takes stay in memory, all of it or the engine is refused */
+  uint64_t cpus; /* const uint32_t *, [threads]: the processor each thread runs on, worker 0 being the caller in a step; 0: not pinned */
 } surge_plan_desc;
 
 typedef struct surge_engine_desc {
