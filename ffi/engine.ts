@@ -67,7 +67,7 @@ function modelDesc(manifest: Manifest, kinds: Uint8Array): StructArray<typeof la
   return desc;
 }
 
-function planDesc(plan: Plan): StructArray<typeof layout.surge_plan_desc> {
+function planDesc(plan: Plan, cpus: Uint32Array | undefined): StructArray<typeof layout.surge_plan_desc> {
   const desc = new StructArray(layout.surge_plan_desc);
   desc.set({
     precision: constant(layout.PRECISION, plan.precision),
@@ -84,6 +84,8 @@ function planDesc(plan: Plan): StructArray<typeof layout.surge_plan_desc> {
   desc.set({
     npu_devices: plan.devices.filter((name) => name !== "cpu").length,
     copy_weights: plan.weights === "copied" ? 1 : 0,
+    lock_memory: plan.mlock ? 1 : 0,
+    cpus: cpus === undefined ? 0 : BigInt(ptr(cpus)),
   });
   return desc;
 }
@@ -139,7 +141,11 @@ function describe(
     );
   });
   const model = modelDesc(manifest, kinds);
-  const planned = planDesc(plan);
+  const cpus = plan.cpus === null ? undefined : Uint32Array.from(plan.cpus);
+  if (cpus !== undefined && cpus.length !== plan.threads) {
+    throw new SurgeError("internal", `The plan names ${cpus.length} CPUs for ${plan.threads} threads.`);
+  }
+  const planned = planDesc(plan, cpus);
   const desc = new StructArray(layout.surge_engine_desc);
   desc.set({
     file_count: files.count,
@@ -149,7 +155,7 @@ function describe(
     plan: planned.address,
   });
   desc.set({ files: files.address, tensors: tensors.address, scales: scales.address });
-  return { desc, keep: [kinds, paths, files, tensors, scales, model, planned] };
+  return { desc, keep: [kinds, paths, files, tensors, scales, model, planned, cpus] };
 }
 
 function namesOf(manifest: Manifest): ErrorNames {

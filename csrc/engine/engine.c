@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/fault.h"
 #include "npu/npu.h"
+#include "os/lock.h"
 
 enum { MAX_THREADS = 512, MAX_SEQUENCES = 4096, MAX_STEP_ROWS = 65536, MAX_CONTEXT = 1 << 24 };
 
@@ -97,6 +98,21 @@ static int32_t build(surge_engine *e, const surge_engine_desc *desc, arena *memo
   return memory->exhausted ? error_set(err, SURGE_E_MEMORY, "the plan needs more memory than can be addressed") : SURGE_OK;
 }
 
+/* Each file may end in a page, or a huge page, that it does not fill. */
+static int32_t check_lock(const surge_engine_desc *desc, const surge_memory *need, surge_error *err) {
+  const surge_plan_desc *plan = (const surge_plan_desc *)(uintptr_t)desc->plan;
+  const uint64_t slack = (uint64_t)desc->file_count * (plan->copy_weights ? FILE_MAP_HUGE_PAGE : FILE_MAP_PAGE);
+  return plan->lock_memory ? memory_lock_check(need->total + need->mapped + need->copied + slack, err) : SURGE_OK;
+}
+
+static int32_t lock_all(const surge_engine *e, surge_error *err) {
+  int32_t status = memory_lock(e->memory.base, e->memory.size, err);
+  for (uint32_t i = 0; i < e->weights.file_count && status == SURGE_OK; i++) {
+    status = memory_lock(e->weights.files[i].base, e->weights.files[i].bytes, err);
+  }
+  return status;
+}
+
 static int32_t check_desc(const surge_engine_desc *desc, surge_error *err) {
   if (desc->struct_size != sizeof *desc || desc->model == 0 || desc->plan == 0 || desc->file_count == 0 || desc->tensor_count == 0) {
     return error_set(err, SURGE_E_ARGUMENT, "the engine's description is incomplete");
@@ -122,7 +138,8 @@ int32_t engine_measure(const surge_engine_desc *desc, surge_memory *ret_memory, 
   arena counter;
   arena_measure(&counter);
   *ret_memory = (surge_memory){.struct_size = sizeof *ret_memory};
-  return build(&probe, desc, &counter, ret_memory, err);
+  const int32_t built = build(&probe, desc, &counter, ret_memory, err);
+  return built < 0 ? built : check_lock(desc, ret_memory, err);
 }
 
 int32_t engine_create(const surge_engine_desc *desc, surge_engine **ret_engine, surge_error *err) {
@@ -140,6 +157,9 @@ int32_t engine_create(const surge_engine_desc *desc, surge_engine **ret_engine, 
   status = arena_open(&e->memory, need.total, err);
   if (status == SURGE_OK) {
     status = build(e, desc, &e->memory, &need, err);
+  }
+  if (status == SURGE_OK && e->plan.lock_memory) {
+    status = lock_all(e, err);
   }
   if (status == SURGE_OK) {
     status = pool_open(&e->pool, e->plan.threads, plan_cpus(&e->plan), err);

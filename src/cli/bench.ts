@@ -2,7 +2,7 @@
 import { arch, cpus } from "node:os";
 import { EXIT, SurgeError } from "../base/errors.ts";
 import { startEngine } from "../engine/client.ts";
-import { chatPlan } from "../plan/default_plan.ts";
+import { chatPlan, planThreads } from "../plan/default_plan.ts";
 import { readMachine } from "../plan/machine.ts";
 import { type Peer, PEERS, runPeer } from "../tools/peers.ts";
 import { benchContext, benchModel, type BenchOptions, type BenchResult } from "../tools/bench.ts";
@@ -74,7 +74,7 @@ async function benchOne(model: string, args: Parsed) {
     prefill: listOf(args, "prefill", [256, 512], 4096),
     tokens: args.number("tokens") ?? 32,
     repeats: args.number("repeats") ?? 5,
-    threads: args.number("threads") ?? machine.cores,
+    threads: planThreads(planFlags(args), machine),
     probeBytes: PROBE_BYTES,
     signal: abort.signal,
     onResult: (result) => void (json || process.stdout.write(line(result))),

@@ -83,13 +83,17 @@ export class EngineLoop {
     checkLimits(limits);
     const manifest = this.#backend.locate(message.manifest);
     const memory = this.#backend.measure(manifest, plan);
-    const warning = checkMemory(accountMemory(memory, { vocab }), memoryLimitBytes);
-    const engine = this.#backend.open(manifest, plan);
-    if (warning === undefined) {
+    const warning = checkMemory(accountMemory(memory, { vocab, mlock: plan.mlock }), memoryLimitBytes);
+    /* What is copied is read by the copying. Locking reads as well, deaf and mute: it finds the pages there. */
+    const warms = warning === undefined && plan.weights === "mapped";
+    const warm = async () => {
       const onProgress = (doneBytes: number, totalBytes: number) =>
         this.#send({ type: "loading", id, doneBytes, totalBytes });
-      await warmFiles(manifest.files, { onProgress, clock: this.#clock });
-    }
+      if (warms) await warmFiles(manifest.files, { onProgress, clock: this.#clock });
+    };
+    if (plan.mlock) await warm();
+    const engine = this.#backend.open(manifest, plan);
+    if (!plan.mlock) await warm();
     this.#work = { engine, scheduler: new Scheduler(engine, limits, this.#clock), plan };
     this.#send({ type: "opened", id, memory, warning });
   }
