@@ -7,7 +7,7 @@ import { SurgeError } from "../src/base/errors.ts";
 import type { Manifest, ManifestTensor } from "../src/model/manifest.ts";
 import { draftRows, plannedManifest } from "../src/plan/draft.ts";
 import type { Plan } from "../src/plan/schema.ts";
-import type { EngineCounters, MemoryUse, SamplerOptions } from "../src/engine/protocol.ts";
+import type { EngineCounters, MemoryUse, Placement, SamplerOptions } from "../src/engine/protocol.ts";
 import * as layout from "./layout.gen.ts";
 import type { Library } from "./load.ts";
 import { check, type ErrorNames, newError } from "./status.ts";
@@ -313,6 +313,29 @@ export class NativeEngine {
       { name: name.toLowerCase(), ns: ns[at]!, bytes: bytes[at]!, macs: macs[at]! }
     ));
     return { steps: this.#counters.get("steps"), rows: this.#counters.get("rows"), ops };
+  }
+
+  /** What was got: pages of weights and of the engine's own memory, and where its threads may run. */
+  placement(): Placement {
+    const found = new StructArray(layout.surge_placement);
+    this.#check(this.#library.surge_engine_placement(this.#engine, ptr(found.bytes), ptr(this.#error.bytes)));
+    const pages = (field: "weights" | "arena") => {
+      const bytes = found.getAll(field);
+      const of = (name: keyof typeof layout.PAGE) => bytes[layout.PAGE[name]]!;
+      return {
+        mappedBytes: of("MAPPED"),
+        residentBytes: of("RESIDENT"),
+        anonHugeBytes: of("ANON_HUGE"),
+        fileHugeBytes: of("FILE_HUGE"),
+        lockedBytes: of("LOCKED"),
+      };
+    };
+    return {
+      weights: pages("weights"),
+      arena: pages("arena"),
+      cpus: found.bits("cpus"),
+      pinnedThreads: found.get("pinned_threads"),
+    };
   }
 
   /** The next token after the n-th row of the last step that asked for logits. `draw` numbers the random choices of one seed. */

@@ -79,6 +79,8 @@ int32_t engine_step_begin(surge_engine *engine, const surge_row *rows, uint32_t 
 int32_t engine_step_run(surge_engine *engine, uint64_t budget_us, uint32_t *ret_done, surge_error *err);
 int32_t engine_step_abandon(surge_engine *engine, surge_error *err);
 
+int32_t engine_placement(surge_engine *engine, surge_placement *ret_placement, surge_error *err);
+
 int32_t engine_logits(surge_engine *engine, uint32_t logits_row, float *ret_logits, uint32_t count, surge_error *err);
 int32_t engine_sample(surge_engine *engine, uint32_t logits_row, uint32_t sequence, const surge_sampler_desc *sampler, surge_sample *ret_sample,
                       surge_error *err);

@@ -191,6 +191,27 @@ typedef struct surge_counters {
   uint64_t ns[10], bytes[10], macs[10]; /* by surge_op; bytes of weights, keys, values and states read; multiply-adds */
 } surge_counters;
 
+/*
+ * What is known of mapped pages, in bytes: MAPPED addresses, RESIDENT in memory, in huge pages (anonymous; of files), LOCKED (the kernel counts a page
+ * that several processes have by shares).
+ */
+#define SURGE_PAGES(X) X(MAPPED) X(RESIDENT) X(ANON_HUGE) X(FILE_HUGE) X(LOCKED)
+
+typedef enum surge_page {
+#define X(name) SURGE_PAGE_##name,
+  SURGE_PAGES(X)
+#undef X
+  SURGE_PAGE_COUNT
+} surge_page;
+
+/* What an engine really has now, whatever its plan asked for. */
+typedef struct surge_placement {
+  uint32_t struct_size;
+  uint32_t pinned_threads; /* that may run on one processor only */
+  uint64_t weights[5], arena[5]; /* by surge_page; the arena is all memory of the engine's own but copied weights */
+  uint64_t cpus[128]; /* one bit for each processor that any thread may run on */
+} surge_placement;
+
 typedef struct surge_cpu_info {
   uint32_t struct_size;
   uint32_t tile_rows;
@@ -270,6 +291,8 @@ SURGE_API int32_t surge_step_run(surge_engine *engine, uint64_t budget_us, uint3
 /* Gives the step up and closes its sequences, which are neither where they were nor where they should be. */
 SURGE_API int32_t surge_step_abandon(surge_engine *engine, surge_error *err);
 SURGE_API int32_t surge_engine_counters(const surge_engine *engine, surge_counters *ret_counters, surge_error *err);
+/* Reads /proc/self/smaps, which takes milliseconds: for reports. */
+SURGE_API int32_t surge_engine_placement(surge_engine *engine, surge_placement *ret_placement, surge_error *err);
 /* The kernels this processor and SURGE_ISA select. */
 SURGE_API int32_t surge_cpu(surge_cpu_info *ret_info, surge_error *err);
 /* Logits of the n-th row of the last step that asked for them: vocab floats. */

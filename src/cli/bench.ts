@@ -1,11 +1,12 @@
 /** `surge bench`: the machine's limits, and how near to them a model runs. */
 import { arch, cpus } from "node:os";
 import { EXIT, SurgeError } from "../base/errors.ts";
-import { startEngine } from "../engine/client.ts";
+import { type Placement, startEngine } from "../engine/client.ts";
 import { chatPlan, planThreads } from "../plan/default_plan.ts";
 import { readMachine } from "../plan/machine.ts";
 import { type Peer, PEERS, runPeer } from "../tools/peers.ts";
 import { benchContext, benchModel, type BenchOptions, type BenchResult } from "../tools/bench.ts";
+import { describePlacement, pagesReport } from "../tools/placement.ts";
 import { percentile, percentiles } from "../tools/roofline.ts";
 import { type Command, modelAndRest } from "./command.ts";
 import { MODEL_FLAG, type Parsed, PLAN_FLAGS } from "./flags.ts";
@@ -85,12 +86,15 @@ async function benchOne(model: string, args: Parsed) {
   const client = await openEngine(manifest, plan);
   let results: BenchResult[];
   let isa: string;
+  let placement: Placement;
   try {
     results = await benchModel(client, options);
     isa = (await client.machine()).isa;
+    placement = await client.placement();
   } finally {
     await client.close();
   }
+  if (!json) process.stdout.write(describePlacement(placement));
   const median = (field: "bandwidth_gbps" | "int8_gops") => percentile(results.map((result) => result[field]), 0.5);
   return {
     machine: { ...processor(), threads: options.threads },
@@ -99,6 +103,7 @@ async function benchOne(model: string, args: Parsed) {
     int8_gops: median("int8_gops"),
     model: manifest.name,
     plan,
+    pages: pagesReport(placement),
     results,
     ...(peers.length > 0 &&
       { versus: compare(peers, model, { results, threads: options.threads, repeats: options.repeats }) }),

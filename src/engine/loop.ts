@@ -53,6 +53,7 @@ export class EngineLoop {
       else if (message.type === "logits") this.#startLogits(message);
       else if (message.type === "bench") this.#startBench(message);
       else if (message.type === "machine") this.#machine(message);
+      else if (message.type === "placement") this.#placement(message);
       else if (message.type === "cancel") this.#cancel(message.id);
       else this.#work?.scheduler.forget(message.conversation);
     } catch (thrown) {
@@ -159,6 +160,10 @@ export class EngineLoop {
     if (measure === undefined) return this.#send({ type: "machine", id, isa });
     const probe = this.#probeFor(measure);
     this.#send({ type: "machine", id, isa, rates: { bytesPerSecond: probe.bandwidth(), int8PerSecond: probe.int8() } });
+  }
+
+  #placement({ id }: Message<"placement">): void {
+    this.#send({ type: "placement", id, placement: this.#opened().engine.placement() });
   }
 
   #cancel(id: number): void {

@@ -353,6 +353,8 @@ TEST(null_pointers_are_refused) {
   CHECK_EQ(surge_logits(engine, 0, NULL, VOCAB, NULL), SURGE_E_ARGUMENT);
   CHECK_EQ(surge_logits(engine, 0, logits, VOCAB, NULL), SURGE_E_ARGUMENT); /* before any step */
   CHECK_EQ(surge_logits(engine, 0, logits, VOCAB - 1, NULL), SURGE_E_ARGUMENT);
+  CHECK_EQ(surge_engine_placement(NULL, NULL, NULL), SURGE_E_ARGUMENT);
+  CHECK_EQ(surge_engine_placement(engine, NULL, NULL), SURGE_E_ARGUMENT);
   CHECK_EQ(surge_sample_row(engine, 0, 0, NULL, &sample, NULL), SURGE_E_ARGUMENT);
   CHECK_EQ(surge_sample_row(engine, 0, 0, &sampler, NULL, NULL), SURGE_E_ARGUMENT);
   surge_engine_destroy(engine);

@@ -217,6 +217,34 @@ describe("the other commands", () => {
     expect(surge(["tokenize", "demo", "<|im_end|>", "--ids"]).out).not.toBe("4089\n");
   });
 
+  test("bench --json says what was got", () => {
+    const { code, out } = surge([
+      "bench",
+      "demo",
+      "--json",
+      "--tokens",
+      "2",
+      "--repeats",
+      "1",
+      "--prefill",
+      "64",
+      "--threads",
+      "1",
+    ]);
+    expect(code).toBe(0);
+    const { pages } = JSON.parse(out);
+    expect(pages.weights.mapped_bytes).toBeGreaterThan(1e6);
+    expect(pages.weights.resident_bytes).toBeLessThanOrEqual(pages.weights.mapped_bytes);
+    expect(pages.arena).toContainAllKeys([
+      "mapped_bytes",
+      "resident_bytes",
+      "anon_huge_bytes",
+      "file_huge_bytes",
+      "locked_bytes",
+    ]);
+    expect(pages).toMatchObject({ cpus: readMachine().cpus });
+  });
+
   test("info --json", () => {
     const facts = JSON.parse(surge(["info", "demo", "--json"]).out) as {
       model: Record<string, unknown>;
