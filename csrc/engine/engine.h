@@ -50,6 +50,7 @@ struct surge_engine {
   const float **mtp_hidden; /* [step_rows] */
   model_batch mtp_batch;
   uint32_t stage; /* next stage of that step; 0 where none is under way */
+  uint64_t stage_us[2]; /* what its last two stages took: mixers and experts take turns */
   surge_counters counters;
 };
 

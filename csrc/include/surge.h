@@ -284,8 +284,9 @@ SURGE_API int32_t surge_draft(surge_engine *engine, const surge_row *rows, uint3
 /* Begins to advance every sequence named by its rows; rows of one sequence are adjacent. On failure no sequence has moved. */
 SURGE_API int32_t surge_step_begin(surge_engine *engine, const surge_row *rows, uint32_t row_count, surge_error *err);
 /*
- * Goes on with the step until it is done or budget_us have passed (looked at twice per layer; UINT64_MAX: to the end). While a step
- * is under way, its sequences can be neither forked nor closed, no other step can begin, and there are no logits.
+ * Goes on with the step until it is done or the next half layer, as far as the last ones tell, would pass budget_us (UINT64_MAX: to the
+ * end); at least one half layer is done. While a step is under way, its sequences can be neither forked nor closed, no other step can
+ * begin, and there are no logits.
  */
 SURGE_API int32_t surge_step_run(surge_engine *engine, uint64_t budget_us, uint32_t *ret_done, surge_error *err);
 /* Gives the step up and closes its sequences, which are neither where they were nor where they should be. */
