@@ -71,6 +71,10 @@ int32_t surge_engine_counters(const surge_engine *engine, surge_counters *ret_co
   return SURGE_OK;
 }
 
+int32_t surge_engine_placement(surge_engine *engine, surge_placement *ret_placement, surge_error *err) {
+  return engine == NULL || ret_placement == NULL ? null_argument(err) : engine_placement(engine, ret_placement, err);
+}
+
 int32_t surge_cpu(surge_cpu_info *ret_info, surge_error *err) {
   const cpu_kernels *kernels = NULL;
   if (ret_info == NULL) {

@@ -7,7 +7,7 @@ import { SurgeError } from "../src/base/errors.ts";
 import type { Manifest, ManifestTensor } from "../src/model/manifest.ts";
 import { draftRows, plannedManifest } from "../src/plan/draft.ts";
 import type { Plan } from "../src/plan/schema.ts";
-import type { EngineCounters, MemoryUse, SamplerOptions } from "../src/engine/protocol.ts";
+import type { EngineCounters, MemoryUse, Placement, SamplerOptions } from "../src/engine/protocol.ts";
 import * as layout from "./layout.gen.ts";
 import type { Library } from "./load.ts";
 import { check, type ErrorNames, newError } from "./status.ts";
@@ -67,7 +67,7 @@ function modelDesc(manifest: Manifest, kinds: Uint8Array): StructArray<typeof la
   return desc;
 }
 
-function planDesc(plan: Plan): StructArray<typeof layout.surge_plan_desc> {
+function planDesc(plan: Plan, cpus: Uint32Array | undefined): StructArray<typeof layout.surge_plan_desc> {
   const desc = new StructArray(layout.surge_plan_desc);
   desc.set({
     precision: constant(layout.PRECISION, plan.precision),
@@ -84,6 +84,8 @@ function planDesc(plan: Plan): StructArray<typeof layout.surge_plan_desc> {
   desc.set({
     npu_devices: plan.devices.filter((name) => name !== "cpu").length,
     copy_weights: plan.weights === "copied" ? 1 : 0,
+    lock_memory: plan.mlock ? 1 : 0,
+    cpus: cpus === undefined ? 0 : BigInt(ptr(cpus)),
   });
   return desc;
 }
@@ -139,7 +141,11 @@ function describe(
     );
   });
   const model = modelDesc(manifest, kinds);
-  const planned = planDesc(plan);
+  const cpus = plan.cpus === null ? undefined : Uint32Array.from(plan.cpus);
+  if (cpus !== undefined && cpus.length !== plan.threads) {
+    throw new SurgeError("internal", `The plan names ${cpus.length} CPUs for ${plan.threads} threads.`);
+  }
+  const planned = planDesc(plan, cpus);
   const desc = new StructArray(layout.surge_engine_desc);
   desc.set({
     file_count: files.count,
@@ -149,7 +155,7 @@ function describe(
     plan: planned.address,
   });
   desc.set({ files: files.address, tensors: tensors.address, scales: scales.address });
-  return { desc, keep: [kinds, paths, files, tensors, scales, model, planned] };
+  return { desc, keep: [kinds, paths, files, tensors, scales, model, planned, cpus] };
 }
 
 function namesOf(manifest: Manifest): ErrorNames {
@@ -307,6 +313,29 @@ export class NativeEngine {
       { name: name.toLowerCase(), ns: ns[at]!, bytes: bytes[at]!, macs: macs[at]! }
     ));
     return { steps: this.#counters.get("steps"), rows: this.#counters.get("rows"), ops };
+  }
+
+  /** What was got: pages of weights and of the engine's own memory, and where its threads may run. */
+  placement(): Placement {
+    const found = new StructArray(layout.surge_placement);
+    this.#check(this.#library.surge_engine_placement(this.#engine, ptr(found.bytes), ptr(this.#error.bytes)));
+    const pages = (field: "weights" | "arena") => {
+      const bytes = found.getAll(field);
+      const of = (name: keyof typeof layout.PAGE) => bytes[layout.PAGE[name]]!;
+      return {
+        mappedBytes: of("MAPPED"),
+        residentBytes: of("RESIDENT"),
+        anonHugeBytes: of("ANON_HUGE"),
+        fileHugeBytes: of("FILE_HUGE"),
+        lockedBytes: of("LOCKED"),
+      };
+    };
+    return {
+      weights: pages("weights"),
+      arena: pages("arena"),
+      cpus: found.bits("cpus"),
+      pinnedThreads: found.get("pinned_threads"),
+    };
   }
 
   /** The next token after the n-th row of the last step that asked for logits. `draw` numbers the random choices of one seed. */

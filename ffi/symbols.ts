@@ -18,6 +18,7 @@ export const SYMBOLS = {
   surge_step_run: { args: [ptr, u64, ptr, ptr], returns: i32 },
   surge_step_abandon: { args: [ptr, ptr], returns: i32 },
   surge_engine_counters: { args: [ptr, ptr, ptr], returns: i32 },
+  surge_engine_placement: { args: [ptr, ptr, ptr], returns: i32 },
   surge_cpu: { args: [ptr, ptr], returns: i32 },
   surge_logits: { args: [ptr, u32, ptr, u32, ptr], returns: i32 },
   surge_sample_row: { args: [ptr, u32, u32, ptr, ptr, ptr], returns: i32 },

@@ -66,6 +66,14 @@ export class StructArray<L extends Layout> {
     );
   }
 
+  /** Numbers of the bits that are set in an array. */
+  bits(name: FieldName<L>): number[] {
+    const { offset, bytes } = this.#layout.fields[name]!;
+    return Array.from({ length: bytes * 8 }, (_, bit) => bit).filter((bit) =>
+      (this.bytes[offset + (bit >> 3)]! >> (bit & 7) & 1) === 1
+    );
+  }
+
   /** A scalar field; u64 must be below 2^53 here (counts and byte sums). */
   get(name: FieldName<L>, index = 0): number {
     const field = this.#layout.fields[name]!;

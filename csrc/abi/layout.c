@@ -108,6 +108,8 @@ static const abi_field SURGE_PLAN_DESC[] = {
     FIELD(surge_plan_desc, "u32", npu_devices),
     FIELD(surge_plan_desc, "u32", copy_weights),
     FIELD(surge_plan_desc, "u32", draft_rows),
+    FIELD(surge_plan_desc, "u32", lock_memory),
+    FIELD(surge_plan_desc, "u64", cpus),
 };
 
 static const abi_field SURGE_ENGINE_DESC[] = {
@@ -180,6 +182,11 @@ static const abi_field SURGE_COUNTERS[] = {
     FIELD(surge_counters, "u64", macs),
 };
 
+static const abi_field SURGE_PLACEMENT[] = {
+    FIELD(surge_placement, "u32", struct_size), FIELD(surge_placement, "u32", pinned_threads), FIELD(surge_placement, "u64", weights),
+    FIELD(surge_placement, "u64", arena),       FIELD(surge_placement, "u64", cpus),
+};
+
 static const abi_field SURGE_CPU_INFO[] = {
     FIELD(surge_cpu_info, "u32", struct_size),
     FIELD(surge_cpu_info, "u32", tile_rows),
@@ -188,6 +195,8 @@ static const abi_field SURGE_CPU_INFO[] = {
 };
 
 _Static_assert(sizeof(((surge_counters *)0)->ns) == SURGE_OP_COUNT * sizeof(uint64_t), "counters hold one entry per op");
+
+_Static_assert(sizeof(((surge_placement *)0)->weights) == SURGE_PAGE_COUNT * sizeof(uint64_t), "a placement holds one entry per kind of page");
 
 #define STRUCT(name, fields) {#name, (uint32_t)sizeof(name), (uint32_t)(sizeof(fields) / sizeof(fields)[0]), fields}
 
@@ -206,6 +215,7 @@ static const abi_struct STRUCTS[] = {
     STRUCT(surge_sampler_desc, SURGE_SAMPLER_DESC),
     STRUCT(surge_sample, SURGE_SAMPLE),
     STRUCT(surge_counters, SURGE_COUNTERS),
+    STRUCT(surge_placement, SURGE_PLACEMENT),
     STRUCT(surge_cpu_info, SURGE_CPU_INFO),
 };
 
@@ -226,6 +236,11 @@ static const abi_constant OP[] = {
     SURGE_OPS(X)
 #undef X
 };
+static const abi_constant PAGE[] = {
+#define X(name) CONSTANT(PAGE_, name),
+    SURGE_PAGES(X)
+#undef X
+};
 static const abi_constant LAYER[] = {CONSTANT(LAYER_, ATTENTION), CONSTANT(LAYER_, GDN)};
 static const abi_constant HEADS[] = {CONSTANT(HEADS_, GROUPED), CONSTANT(HEADS_, TILED)};
 static const abi_constant ROPE[] = {CONSTANT(ROPE_, DEFAULT), CONSTANT(ROPE_, YARN)};
@@ -240,7 +255,7 @@ static const abi_constant ROW[] = {CONSTANT(ROW_, LOGITS), CONSTANT(ROW_, DRAFT)
 
 static const abi_enum ENUMS[] = {ENUM(STATUS), ENUM(ROLE),      ENUM(LAYER), ENUM(HEADS), ENUM(ROPE), ENUM(TRANSFORM),
                                  ENUM(SCALE),  ENUM(PRECISION), ENUM(KV),    ENUM(LIMIT), ENUM(ROW),
-                                 ENUM(OP)};
+                                 ENUM(OP),     ENUM(PAGE)};
 
 const abi_enum *abi_enums(size_t *ret_count) {
   *ret_count = sizeof ENUMS / sizeof ENUMS[0];

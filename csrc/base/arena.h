@@ -14,7 +14,8 @@
 
 typedef struct arena {
   uint8_t *base;
-  uint64_t size, used;
+  uint8_t *mapping; /* around base, with room that nobody may touch before and after it */
+  uint64_t size, used, mapping_bytes;
   int measuring;
   int exhausted; /* something did not fit */
 } arena;

@@ -53,7 +53,7 @@ int32_t probe_open(surge_probe **ret_probe, uint32_t threads, uint64_t bytes, su
     status = arena_open(&p->memory, p->bytes, err);
   }
   if (status == SURGE_OK) {
-    status = pool_open(&p->pool, threads, err);
+    status = pool_open(&p->pool, threads, NULL, err);
   }
   if (status < 0) {
     probe_close(p);

@@ -83,11 +83,16 @@ int32_t sequence_rewind(surge_engine *e, uint32_t index, uint32_t length, surge_
   if (length == s->length) {
     return SURGE_OK;
   }
+  const int32_t status = pool_enter(e->pool, err);
+  if (status < 0) {
+    return status;
+  }
   float *states = s->kept;
   s->kept = s->states;
   s->states = states;
   const model_span span = {.count = length - s->kept_length, .states = states, .journal = s->journal};
   model_replay(&e->model, e->pool, &span, &e->counters);
+  pool_leave(e->pool);
   s->length = length;
   s->certain = length;
   return SURGE_OK;
@@ -150,7 +155,10 @@ static void take_guess(surge_engine *e, uint32_t row, uint32_t token) {
 }
 
 int32_t engine_draft(surge_engine *e, const surge_row *rows, uint32_t row_count, uint32_t count, uint32_t *ret_tokens, surge_error *err) {
-  const int32_t status = check_draft(e, rows, row_count, count, err);
+  int32_t status = check_draft(e, rows, row_count, count, err);
+  if (status == SURGE_OK) {
+    status = pool_enter(e->pool, err);
+  }
   if (status < 0) {
     return status;
   }
@@ -165,6 +173,7 @@ int32_t engine_draft(surge_engine *e, const surge_row *rows, uint32_t row_count,
       take_guess(e, row, token);
     }
   }
+  pool_leave(e->pool);
   memcpy(e->asked, rows, row_count * sizeof *rows);
   e->logits_rows = row_count;
   return SURGE_OK;

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/fault.h"
 #include "npu/npu.h"
+#include "os/lock.h"
 
 enum { MAX_THREADS = 512, MAX_SEQUENCES = 4096, MAX_STEP_ROWS = 65536, MAX_CONTEXT = 1 << 24 };
 
@@ -15,12 +16,15 @@ static int32_t check_plan(const surge_plan_desc *p, surge_error *err) {
   if (p->precision > SURGE_PRECISION_FAST || p->kv_dtype > SURGE_KV_F16 || p->threads == 0 || p->threads > MAX_THREADS ||
       p->context == 0 || p->context > MAX_CONTEXT || p->sequences == 0 || p->sequences > MAX_SEQUENCES || p->step_rows == 0 ||
       p->step_rows > MAX_STEP_ROWS || p->logits_rows == 0 || p->logits_rows > p->step_rows || p->copy_weights > 1 ||
+      p->lock_memory > 1 ||
       p->draft_rows >= p->step_rows) {
     return error_set(err, SURGE_E_ARGUMENT, "the plan has %u threads, context %u, %u sequences, %u rows a step, %u with logits, %u drafts",
                      p->threads, p->context, p->sequences, p->step_rows, p->logits_rows, p->draft_rows);
   }
   return SURGE_OK;
 }
+
+static const uint32_t *plan_cpus(const surge_plan_desc *p) { return (const uint32_t *)(uintptr_t)p->cpus; }
 
 static void reserve_sequences(surge_engine *e, arena *memory) {
   const surge_plan_desc *p = &e->plan;
@@ -94,6 +98,21 @@ static int32_t build(surge_engine *e, const surge_engine_desc *desc, arena *memo
   return memory->exhausted ? error_set(err, SURGE_E_MEMORY, "the plan needs more memory than can be addressed") : SURGE_OK;
 }
 
+/* Each file may end in a page, or a huge page, that it does not fill. */
+static int32_t check_lock(const surge_engine_desc *desc, const surge_memory *need, surge_error *err) {
+  const surge_plan_desc *plan = (const surge_plan_desc *)(uintptr_t)desc->plan;
+  const uint64_t slack = (uint64_t)desc->file_count * (plan->copy_weights ? FILE_MAP_HUGE_PAGE : FILE_MAP_PAGE);
+  return plan->lock_memory ? memory_lock_check(need->total + need->mapped + need->copied + slack, err) : SURGE_OK;
+}
+
+static int32_t lock_all(const surge_engine *e, surge_error *err) {
+  int32_t status = memory_lock(e->memory.base, e->memory.size, err);
+  for (uint32_t i = 0; i < e->weights.file_count && status == SURGE_OK; i++) {
+    status = memory_lock(e->weights.files[i].base, e->weights.files[i].bytes, err);
+  }
+  return status;
+}
+
 static int32_t check_desc(const surge_engine_desc *desc, surge_error *err) {
   if (desc->struct_size != sizeof *desc || desc->model == 0 || desc->plan == 0 || desc->file_count == 0 || desc->tensor_count == 0) {
     return error_set(err, SURGE_E_ARGUMENT, "the engine's description is incomplete");
@@ -103,7 +122,10 @@ static int32_t check_desc(const surge_engine_desc *desc, surge_error *err) {
   if (plan->struct_size != sizeof *plan || config->struct_size != sizeof *config) {
     return error_set(err, SURGE_E_ARGUMENT, "a struct has another size than this library's");
   }
-  const int32_t status = check_plan(plan, err);
+  int32_t status = check_plan(plan, err);
+  if (status == SURGE_OK) {
+    status = pool_check_cpus(plan_cpus(plan), plan->threads, err);
+  }
   return status < 0 ? status : npu_open(plan->npu_devices, err);
 }
 
@@ -116,7 +138,8 @@ int32_t engine_measure(const surge_engine_desc *desc, surge_memory *ret_memory, 
   arena counter;
   arena_measure(&counter);
   *ret_memory = (surge_memory){.struct_size = sizeof *ret_memory};
-  return build(&probe, desc, &counter, ret_memory, err);
+  const int32_t built = build(&probe, desc, &counter, ret_memory, err);
+  return built < 0 ? built : check_lock(desc, ret_memory, err);
 }
 
 int32_t engine_create(const surge_engine_desc *desc, surge_engine **ret_engine, surge_error *err) {
@@ -135,13 +158,17 @@ int32_t engine_create(const surge_engine_desc *desc, surge_engine **ret_engine, 
   if (status == SURGE_OK) {
     status = build(e, desc, &e->memory, &need, err);
   }
+  if (status == SURGE_OK && e->plan.lock_memory) {
+    status = lock_all(e, err);
+  }
   if (status == SURGE_OK) {
-    status = pool_open(&e->pool, e->plan.threads, err);
+    status = pool_open(&e->pool, e->plan.threads, plan_cpus(&e->plan), err);
   }
   if (status < 0) {
     engine_destroy(e);
     return status;
   }
+  e->plan.cpus = 0; /* the caller's, valid during this call only */
   model_ready(&e->model, &e->plan);
   *ret_engine = e;
   return SURGE_OK;

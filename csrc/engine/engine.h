@@ -50,6 +50,7 @@ struct surge_engine {
   const float **mtp_hidden; /* [step_rows] */
   model_batch mtp_batch;
   uint32_t stage; /* next stage of that step; 0 where none is under way */
+  uint64_t stage_us[2]; /* what its last two stages took: mixers and experts take turns */
   surge_counters counters;
 };
 
@@ -78,6 +79,8 @@ int32_t step_check(surge_engine *engine, const surge_row *rows, uint32_t row_cou
 int32_t engine_step_begin(surge_engine *engine, const surge_row *rows, uint32_t row_count, surge_error *err);
 int32_t engine_step_run(surge_engine *engine, uint64_t budget_us, uint32_t *ret_done, surge_error *err);
 int32_t engine_step_abandon(surge_engine *engine, surge_error *err);
+
+int32_t engine_placement(surge_engine *engine, surge_placement *ret_placement, surge_error *err);
 
 int32_t engine_logits(surge_engine *engine, uint32_t logits_row, float *ret_logits, uint32_t count, surge_error *err);
 int32_t engine_sample(surge_engine *engine, uint32_t logits_row, uint32_t sequence, const surge_sampler_desc *sampler, surge_sample *ret_sample,

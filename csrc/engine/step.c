@@ -118,6 +118,8 @@ int32_t engine_step_begin(surge_engine *e, const surge_row *rows, uint32_t row_c
   e->batch = (model_batch){.rows = e->rows, .row_count = row_count, .spans = e->spans, .span_count = spans};
   draft_follow(e);
   e->stage = 0;
+  e->stage_us[0] = 0;
+  e->stage_us[1] = 0;
   e->logits_rows = 0;
   return SURGE_OK;
 }
@@ -151,12 +153,23 @@ static uint64_t now_us(void) {
   return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
 }
 
+/* A stage cannot be interrupted: a slice ends before one that would overrun it, as far as the last two tell. */
+static int fits_another(const surge_engine *e, uint64_t spent_us, uint64_t budget_us) {
+  const uint64_t next_us = e->stage_us[0] > e->stage_us[1] ? e->stage_us[0] : e->stage_us[1];
+  return spent_us < budget_us && next_us < budget_us - spent_us;
+}
+
 int32_t engine_step_run(surge_engine *e, uint64_t budget_us, uint32_t *ret_done, surge_error *err) {
   const uint64_t start = now_us();
   if (e->batch.row_count == 0) {
     return error_set(err, SURGE_E_ARGUMENT, "no step is under way");
   }
+  const int32_t status = pool_enter(e->pool, err);
+  if (status < 0) {
+    return status;
+  }
   *ret_done = 0;
+  uint64_t now = start;
   do {
     const model_batch *batch = e->stage < model_mtp_first_stage(&e->model) ? &e->batch : &e->mtp_batch;
     model_forward(&e->model, e->pool, &e->kv, batch, e->stage, &e->counters);
@@ -164,7 +177,11 @@ int32_t engine_step_run(surge_engine *e, uint64_t budget_us, uint32_t *ret_done,
       finish_step(e);
       *ret_done = 1;
     }
-  } while (!*ret_done && now_us() - start < budget_us);
+    const uint64_t before = now;
+    now = now_us();
+    e->stage_us[e->stage % 2] = now - before;
+  } while (!*ret_done && fits_another(e, now - start, budget_us));
+  pool_leave(e->pool);
   return SURGE_OK;
 }
 

@@ -152,6 +152,8 @@ typedef struct surge_plan_desc {
   uint32_t npu_devices; /* must be 0 on a build or machine without one */
   uint32_t copy_weights; /* 0: mapped files; 1: read into memory of our own, in huge pages where the system gives them */
   uint32_t draft_rows; /* rows of a sequence in one step that may be taken back; 0: none */
+  uint32_t lock_memory; /* 1: weights and everything else the engine takes stay in memory, all of it or the engine is refused */
+  uint64_t cpus; /* const uint32_t *, [threads]: the processor each thread runs on, worker 0 being the caller in a step; 0: not pinned */
 } surge_plan_desc;
 
 typedef struct surge_engine_desc {
@@ -188,6 +190,27 @@ typedef struct surge_counters {
   uint64_t steps, rows;
   uint64_t ns[10], bytes[10], macs[10]; /* by surge_op; bytes of weights, keys, values and states read; multiply-adds */
 } surge_counters;
+
+/*
+ * What is known of mapped pages, in bytes: MAPPED addresses, RESIDENT in memory, in huge pages (anonymous; of files), LOCKED (the kernel counts a page
+ * that several processes have by shares).
+ */
+#define SURGE_PAGES(X) X(MAPPED) X(RESIDENT) X(ANON_HUGE) X(FILE_HUGE) X(LOCKED)
+
+typedef enum surge_page {
+#define X(name) SURGE_PAGE_##name,
+  SURGE_PAGES(X)
+#undef X
+  SURGE_PAGE_COUNT
+} surge_page;
+
+/* What an engine really has now, whatever its plan asked for. */
+typedef struct surge_placement {
+  uint32_t struct_size;
+  uint32_t pinned_threads; /* that may run on one processor only */
+  uint64_t weights[5], arena[5]; /* by surge_page; the arena is all memory of the engine's own but copied weights */
+  uint64_t cpus[128]; /* one bit for each processor that any thread may run on */
+} surge_placement;
 
 typedef struct surge_cpu_info {
   uint32_t struct_size;
@@ -261,13 +284,16 @@ SURGE_API int32_t surge_draft(surge_engine *engine, const surge_row *rows, uint3
 /* Begins to advance every sequence named by its rows; rows of one sequence are adjacent. On failure no sequence has moved. */
 SURGE_API int32_t surge_step_begin(surge_engine *engine, const surge_row *rows, uint32_t row_count, surge_error *err);
 /*
- * Goes on with the step until it is done or budget_us have passed (looked at twice per layer; UINT64_MAX: to the end). While a step
- * is under way, its sequences can be neither forked nor closed, no other step can begin, and there are no logits.
+ * Goes on with the step until it is done or the next half layer, as far as the last ones tell, would pass budget_us (UINT64_MAX: to the
+ * end); at least one half layer is done. While a step is under way, its sequences can be neither forked nor closed, no other step can
+ * begin, and there are no logits.
  */
 SURGE_API int32_t surge_step_run(surge_engine *engine, uint64_t budget_us, uint32_t *ret_done, surge_error *err);
 /* Gives the step up and closes its sequences, which are neither where they were nor where they should be. */
 SURGE_API int32_t surge_step_abandon(surge_engine *engine, surge_error *err);
 SURGE_API int32_t surge_engine_counters(const surge_engine *engine, surge_counters *ret_counters, surge_error *err);
+/* Reads /proc/self/smaps, which takes milliseconds: for reports. */
+SURGE_API int32_t surge_engine_placement(surge_engine *engine, surge_placement *ret_placement, surge_error *err);
 /* The kernels this processor and SURGE_ISA select. */
 SURGE_API int32_t surge_cpu(surge_cpu_info *ret_info, surge_error *err);
 /* Logits of the n-th row of the last step that asked for them: vocab floats. */

@@ -1,5 +1,4 @@
 /* map.c – see map.h. */
-#define _GNU_SOURCE
 #include "os/map.h"
 
 #include <errno.h>
@@ -45,8 +44,8 @@ static int32_t map_file(file_map *map, int fd, uint64_t bytes, surge_error *err)
   return SURGE_OK;
 }
 
-/* A huge page, and the piece in which a file is copied. */
-enum { HUGE_PAGE = 2 << 20, PIECE = 16 << 20 };
+/* In which a file is copied. */
+enum { PIECE = 16 << 20 };
 
 static int32_t read_piece(int fd, uint8_t *to, uint64_t offset, uint64_t bytes, surge_error *err) {
   for (uint64_t done = 0; done < bytes;) {
@@ -63,7 +62,8 @@ static int32_t read_piece(int fd, uint8_t *to, uint64_t offset, uint64_t bytes, 
 }
 
 static int32_t copy_file(file_map *map, int fd, uint64_t bytes, surge_error *err) {
-  const uint64_t whole = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE; /* so that the kernel places it on a huge page's border */
+  /* Whole huge pages, so that the kernel places them on a border. */
+  const uint64_t whole = (bytes + FILE_MAP_HUGE_PAGE - 1) / FILE_MAP_HUGE_PAGE * FILE_MAP_HUGE_PAGE;
   uint8_t *base = fault_now() ? MAP_FAILED : mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) {
     return error_set(err, SURGE_E_MEMORY, "does not fit into memory: the system refused %llu bytes", (unsigned long long)whole);
@@ -86,7 +86,7 @@ static int32_t copy_file(file_map *map, int fd, uint64_t bytes, surge_error *err
 static int32_t open_file(file_map *map, const surge_file_desc *desc, int32_t (*take)(file_map *, int, uint64_t, surge_error *),
                          surge_error *err) {
   char path[PATH_MAX];
-  if (desc->path == 0 || desc->path_bytes == 0 || desc->path_bytes >= sizeof path || desc->bytes == 0 || desc->bytes > SIZE_MAX - HUGE_PAGE) {
+  if (desc->path == 0 || desc->path_bytes == 0 || desc->path_bytes >= sizeof path || desc->bytes == 0 || desc->bytes > SIZE_MAX - FILE_MAP_HUGE_PAGE) {
     return error_set(err, SURGE_E_ARGUMENT, "has no usable path or no content");
   }
   memcpy(path, (const void *)(uintptr_t)desc->path, desc->path_bytes);

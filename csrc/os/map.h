@@ -9,6 +9,9 @@
 
 #include "surge.h"
 
+/* What a mapping or a copy is made of. */
+enum { FILE_MAP_PAGE = 4096, FILE_MAP_HUGE_PAGE = 2 << 20 };
+
 typedef struct file_map {
   void *base;
   size_t bytes;

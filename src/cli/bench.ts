@@ -2,14 +2,15 @@
 import { arch, cpus } from "node:os";
 import { EXIT, SurgeError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
-import { startEngine } from "../engine/client.ts";
-import { chatPlan } from "../plan/default_plan.ts";
+import { type Placement, startEngine } from "../engine/client.ts";
+import { chatPlan, planThreads } from "../plan/default_plan.ts";
 import { readMachine } from "../plan/machine.ts";
 import { prepareProfile, type ProfilePlace, profilePlace, saveProfile } from "../plan/profile.ts";
 import { benchContext, benchModel, type BenchOptions } from "../tools/bench.ts";
 import { type BenchReport, type BenchResult, type MachineReport, PEERS } from "../tools/bench_report.ts";
 import { opTable, resultLine, resultsHead, versusLines } from "../tools/bench_table.ts";
 import { type Peer, runPeer } from "../tools/peers.ts";
+import { describePlacement, pagesReport } from "../tools/placement.ts";
 import { percentile, percentiles } from "../tools/roofline.ts";
 import { type Command, modelAndRest } from "./command.ts";
 import { MODEL_FLAG, type Parsed, PLAN_FLAGS } from "./flags.ts";
@@ -75,7 +76,7 @@ async function benchOne(model: string, args: Parsed): Promise<BenchReport> {
     prefill: listOf(args, "prefill", { fallback: [256, 512], least: 1, most: 4096 }),
     tokens: args.number("tokens") ?? 32,
     repeats: args.number("repeats") ?? 5,
-    threads: args.number("threads") ?? machine.cores,
+    threads: planThreads(planFlags(args), machine),
     probeBytes: PROBE_BYTES,
     signal: abort.signal,
     onResult: (result) => void (json || process.stdout.write(resultLine(result))),
@@ -89,13 +90,16 @@ async function benchOne(model: string, args: Parsed): Promise<BenchReport> {
   const client = await openEngine(manifest, plan);
   let results: BenchResult[];
   let isa: string;
+  let placement: Placement;
   try {
     if (!json) await writeOut(resultsHead());
     results = await benchModel(client, options);
     isa = (await client.machine()).isa;
+    placement = await client.placement();
   } finally {
     await client.close();
   }
+  if (!json) process.stdout.write(describePlacement(placement));
   const median = (field: "bandwidth_gbps" | "int8_gops") => percentile(results.map((result) => result[field]), 0.5);
   return {
     machine: { ...processor(), threads: options.threads },
@@ -104,6 +108,7 @@ async function benchOne(model: string, args: Parsed): Promise<BenchReport> {
     int8_gops: median("int8_gops"),
     model: manifest.name,
     plan,
+    pages: pagesReport(placement),
     results,
     ...(peers.length > 0 &&
       { versus: compare(peers, model, { results, threads: options.threads, repeats: options.repeats }) }),

@@ -50,6 +50,8 @@ export const PLAN_FLAGS: Flag[] = [
     max: 512,
     help: "threads (default: physical cores)",
   },
+  { name: "cpus", kind: "text", value: "0-3,8", help: "pin one thread to each of these CPUs (default: not pinned)" },
+  { name: "mlock", kind: "toggle", help: "keep weights and buffers in memory for good" },
   { name: "precision", kind: "choice", of: ["fast", "exact"], help: "8-bit activations, or float32 throughout" },
   { name: "weights", kind: "choice", of: ["mapped", "copied"], help: "the file's pages, or a copy in huge pages" },
   { name: "kv", kind: "choice", of: ["f16", "f32"], help: "precision of keys and values" },

@@ -1,5 +1,6 @@
 /** From parsed flags to an open model: what `chat`, `run` and `logits` have in common. */
 import { randomInt } from "node:crypto";
+import { SurgeError } from "../base/errors.ts";
 import { log, oneLine } from "../base/log.ts";
 import { startProgress } from "../base/progress.ts";
 import { type EngineClient, startEngine } from "../engine/client.ts";
@@ -10,7 +11,7 @@ import { describeRange, isPossible, NUMBER_SETTINGS, type NumberSetting, putSett
 import type { Manifest } from "../model/manifest.ts";
 import { readModel } from "../model/source.ts";
 import { chatPlan, type PlanFlags } from "../plan/default_plan.ts";
-import { readMachine } from "../plan/machine.ts";
+import { readCpuList, readMachine } from "../plan/machine.ts";
 import type { Plan } from "../plan/schema.ts";
 import type { Parsed } from "./flags.ts";
 
@@ -21,6 +22,14 @@ export function manifestOf(model: string): Manifest {
   return { ...manifest, name: oneLine(manifest.name) };
 }
 
+function cpusOf(args: Parsed): number[] | undefined {
+  const text = args.text("cpus");
+  if (text === undefined) return undefined;
+  const cpus = readCpuList(text);
+  if (cpus !== undefined) return cpus;
+  throw new SurgeError("usage", `--cpus takes CPU numbers such as 0,1 or 0-3,8, not "${oneLine(text.slice(0, 40))}".`);
+}
+
 export function planFlags(args: Parsed): PlanFlags {
   const kv = args.text("kv") as PlanFlags["kv"];
   const precision = args.text("precision") as PlanFlags["precision"];
@@ -29,7 +38,11 @@ export function planFlags(args: Parsed): PlanFlags {
   const draftTokens = args.number("draft-tokens");
   const threads = args.number("threads");
   const context = args.number("ctx");
+  const cpus = cpusOf(args);
+  const mlock = args.toggle("mlock");
   return {
+    ...(cpus === undefined ? {} : { cpus }),
+    ...(mlock === undefined ? {} : { mlock }),
     ...(threads === undefined ? {} : { threads }),
     ...(context === undefined ? {} : { context }),
     ...(precision === undefined ? {} : { precision }),

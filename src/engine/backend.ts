@@ -2,7 +2,7 @@
 import type { Manifest } from "../model/manifest.ts";
 import type { MemoryUse } from "../plan/memory.ts";
 import type { Plan } from "../plan/schema.ts";
-import type { EngineCounters } from "./protocol.ts";
+import type { EngineCounters, Placement } from "./protocol.ts";
 import type { StepEngine } from "../sched/scheduler.ts";
 
 export interface Engine extends StepEngine {
@@ -10,6 +10,7 @@ export interface Engine extends StepEngine {
   /** Logits of the n-th row of the last step that asked for them; `into` has one float per entry of the vocabulary. */
   logits(logitsRow: number, into: Float32Array): void;
   counters(): EngineCounters;
+  placement(): Placement;
   close(): void;
 }
 

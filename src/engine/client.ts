@@ -22,6 +22,7 @@ import type {
   MachineRates,
   MemoryUse,
   ParentMessage,
+  Placement,
   StepEvent,
 } from "./protocol.ts";
 
@@ -34,6 +35,7 @@ export type {
   LogitsRequest,
   MachineRates,
   MemoryUse,
+  Placement,
 };
 export type { Generation } from "./generation.ts";
 
@@ -64,8 +66,8 @@ function ownCommand(): string[] {
   return [process.execPath, join(import.meta.dir, "..", "main.ts"), ENGINE_CHILD_COMMAND];
 }
 
-type Reply = Extract<ChildMessage, { type: "opened" | "logits_done" | "bench_done" | "machine" }>;
-type Ask = Extract<ParentMessage, { type: "open" | "logits" | "bench" | "machine" }>;
+type Reply = Extract<ChildMessage, { type: "opened" | "logits_done" | "bench_done" | "machine" | "placement" }>;
+type Ask = Extract<ParentMessage, { type: "open" | "logits" | "bench" | "machine" | "placement" }>;
 
 interface Call {
   resolve: (reply: Reply) => void;
@@ -145,6 +147,13 @@ export class EngineClient {
     const reply = await this.#call({ type: "machine", id: this.#nextId++, ...(measure && { measure }) });
     if (reply.type !== "machine") throw new SurgeError("internal", `The engine answered ${reply.type} to machine.`);
     return { isa: reply.isa, ...(reply.rates && { rates: reply.rates }) };
+  }
+
+  /** Pages and processors of the open engine as they are now. */
+  async placement(): Promise<Placement> {
+    const reply = await this.#call({ type: "placement", id: this.#nextId++ });
+    if (reply.type !== "placement") throw new SurgeError("internal", `The engine answered ${reply.type} to placement.`);
+    return reply.placement;
   }
 
   /** Gives up the sequence kept for a conversation. */

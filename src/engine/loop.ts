@@ -53,6 +53,7 @@ export class EngineLoop {
       else if (message.type === "logits") this.#startLogits(message);
       else if (message.type === "bench") this.#startBench(message);
       else if (message.type === "machine") this.#machine(message);
+      else if (message.type === "placement") this.#placement(message);
       else if (message.type === "cancel") this.#cancel(message.id);
       else this.#work?.scheduler.forget(message.conversation);
     } catch (thrown) {
@@ -83,13 +84,17 @@ export class EngineLoop {
     checkLimits(limits);
     const manifest = this.#backend.locate(message.manifest);
     const memory = this.#backend.measure(manifest, plan);
-    const warning = checkMemory(accountMemory(memory, { vocab }), memoryLimitBytes);
-    const engine = this.#backend.open(manifest, plan);
-    if (warning === undefined) {
+    const warning = checkMemory(accountMemory(memory, { vocab, mlock: plan.mlock }), memoryLimitBytes);
+    /* What is copied is read by the copying. Locking reads as well, deaf and mute: it finds the pages there. */
+    const warms = warning === undefined && plan.weights === "mapped";
+    const warm = async () => {
       const onProgress = (doneBytes: number, totalBytes: number) =>
         this.#send({ type: "loading", id, doneBytes, totalBytes });
-      await warmFiles(manifest.files, { onProgress, clock: this.#clock });
-    }
+      if (warms) await warmFiles(manifest.files, { onProgress, clock: this.#clock });
+    };
+    if (plan.mlock) await warm();
+    const engine = this.#backend.open(manifest, plan);
+    if (!plan.mlock) await warm();
     this.#work = { engine, scheduler: new Scheduler(engine, limits, this.#clock), plan };
     this.#send({ type: "opened", id, memory, warning });
   }
@@ -155,6 +160,10 @@ export class EngineLoop {
     if (measure === undefined) return this.#send({ type: "machine", id, isa });
     const probe = this.#probeFor(measure);
     this.#send({ type: "machine", id, isa, rates: { bytesPerSecond: probe.bandwidth(), int8PerSecond: probe.int8() } });
+  }
+
+  #placement({ id }: Message<"placement">): void {
+    this.#send({ type: "placement", id, placement: this.#opened().engine.placement() });
   }
 
   #cancel(id: number): void {

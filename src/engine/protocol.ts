@@ -27,6 +27,26 @@ export interface EngineCounters {
   ops: Array<{ name: string; ns: number; bytes: number; macs: number }>;
 }
 
+/** Bytes of mapped pages, as the kernel counts them. */
+export interface PageUse {
+  mappedBytes: number;
+  residentBytes: number;
+  /** In huge pages: anonymous ones, and the page cache's. */
+  anonHugeBytes: number;
+  fileHugeBytes: number;
+  lockedBytes: number;
+}
+
+/** What an open engine really has, whatever its plan asked for. */
+export interface Placement {
+  weights: PageUse;
+  /** All its own memory but copied weights. */
+  arena: PageUse;
+  /** Where its threads may run, and how many of them on one CPU only. */
+  cpus: number[];
+  pinnedThreads: number;
+}
+
 /** One measurement of an open model: `repeats` runs of `tokens` rows after `depth` tokens in each of `batch` sequences. */
 export interface BenchRequest {
   phase: "prefill" | "decode";
@@ -61,6 +81,7 @@ export type ParentMessage =
   | { type: "bench"; id: number; request: BenchRequest }
   /** Kernels in use; with `threads`, also the machine's rates over a buffer of `bytes`. */
   | { type: "machine"; id: number; measure?: { threads: number; bytes: number } }
+  | { type: "placement"; id: number }
   | { type: "cancel"; id: number }
   | { type: "forget"; conversation: string };
 
@@ -71,5 +92,6 @@ export type ChildMessage =
   | { type: "logits_done"; id: number; rows: number; vocab: number }
   | { type: "bench_done"; id: number; runs: BenchRun[] }
   | { type: "machine"; id: number; isa: string; rates?: MachineRates }
+  | { type: "placement"; id: number; placement: Placement }
   /** A request that is not a generation failed (those fail by a step event). */
   | { type: "failed"; id: number; kind: ErrorKind; message: string };

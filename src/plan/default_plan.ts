@@ -1,7 +1,7 @@
 /** The plan where nobody wrote one: from the command's flags, the model's shape and the machine. Decides; checks nothing against memory. */
 import { SurgeError } from "../base/errors.ts";
 import { draftRows } from "./draft.ts";
-import type { Machine } from "./machine.ts";
+import { formatCpuList, type Machine } from "./machine.ts";
 import { Plan } from "./schema.ts";
 
 /** What of the model decides its plan. */
@@ -14,6 +14,8 @@ export interface PlannedModel {
 
 export interface PlanFlags {
   threads?: number;
+  cpus?: number[];
+  mlock?: boolean;
   context?: number;
   kv?: Plan["kv"];
   precision?: Plan["precision"];
@@ -53,6 +55,22 @@ function plan(fields: Omit<Plan, "schema" | "devices">): Plan {
   throw new SurgeError("usage", `The value of ${issue.path.join(".")} is not possible: ${issue.message}.`);
 }
 
+/** Refuses a plan for other processors than this process may use. */
+export function checkCpus({ cpus }: Pick<Plan, "cpus">, machine: Machine): void {
+  const foreign = cpus?.find((cpu) => !machine.cpus.includes(cpu));
+  if (foreign === undefined) return;
+  const allowed = formatCpuList(machine.cpus);
+  throw new SurgeError(
+    "config",
+    `The plan pins a thread to CPU ${foreign} and this process may run on CPU ${allowed}: name those, or leave --cpus out.`,
+  );
+}
+
+/** How many threads: as many as were asked for, one for each CPU that was named, or one for each core. */
+export function planThreads({ threads, cpus }: PlanFlags, machine: Machine): number {
+  return threads ?? cpus?.length ?? machine.cores;
+}
+
 /** For conversations: 8-bit activations, F16 keys and values, a context that the machine can afford. A context beyond the model's is refused. */
 export function chatPlan(model: PlannedModel, { flags, machine }: { flags: PlanFlags; machine: Machine }): Plan {
   const kv = flags.kv ?? "f16";
@@ -63,16 +81,20 @@ export function chatPlan(model: PlannedModel, { flags, machine }: { flags: PlanF
   }
   const precision = flags.precision ?? "fast";
   const drafting = { draft: flags.draft ?? "none", draftTokens: flags.draftTokens ?? DRAFT_TOKENS };
-  return plan({
+  const planned = plan({
     precision,
     kv,
     weights: flags.weights ?? "mapped",
     parallel,
     context,
-    threads: flags.threads ?? machine.cores,
+    threads: planThreads(flags, machine),
+    cpus: flags.cpus ?? null,
+    mlock: flags.mlock ?? false,
     ...drafting,
     stepRows: STEP_ROWS + (parallel - 1) * (1 + draftRows(drafting)),
   });
+  checkCpus(planned, machine);
+  return planned;
 }
 
 /** For `tokens` given ids whose logits are compared with other engines': exact, F32 keys and values, unless told otherwise. */

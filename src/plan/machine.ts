@@ -11,6 +11,8 @@ export type ReadText = (path: string) => string | undefined;
 export interface Machine {
   /** Physical cores this process may run on, after the control groups' quota; at least 1. */
   cores: number;
+  /** Logical processors this process may run on; empty where the system does not say. */
+  cpus: number[];
   /** Memory this process could ever have. */
   memoryBytes: number;
   /** Memory it could have now: page cache counts as free. */
@@ -99,9 +101,28 @@ export function parseCpuList(text: string): number[] {
   return cpus;
 }
 
-function countCores(read: ReadText): number {
-  const allowed = /^Cpus_allowed_list:\s*(\S+)/m.exec(read("/proc/self/status") ?? "")?.[1];
-  const cpus = parseCpuList(allowed ?? "");
+/** A list that a person wrote: undefined where it is not one. */
+export function readCpuList(text: string): number[] | undefined {
+  const cpus = /^\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*$/.test(text) ? parseCpuList(text) : [];
+  return cpus.length > 0 ? cpus : undefined;
+}
+
+/** [0, 1, 2, 3, 8] as "0-3,8". */
+export function formatCpuList(cpus: readonly number[]): string {
+  const runs: Array<[number, number]> = [];
+  for (const cpu of cpus) {
+    const run = runs.at(-1);
+    if (run?.[1] === cpu - 1) run[1] = cpu;
+    else runs.push([cpu, cpu]);
+  }
+  return runs.map(([first, last]) => first === last ? `${first}` : `${first}-${last}`).join(",");
+}
+
+function allowedCpus(read: ReadText): number[] {
+  return parseCpuList(/^Cpus_allowed_list:\s*(\S+)/m.exec(read("/proc/self/status") ?? "")?.[1] ?? "");
+}
+
+function countCores(read: ReadText, cpus: number[]): number {
   const siblings = cpus.map((cpu) =>
     read(`/sys/devices/system/cpu/cpu${cpu}/topology/thread_siblings_list`)?.trim() ?? `cpu ${cpu}`
   );
@@ -116,8 +137,10 @@ export function readMachine(read: ReadText = readSystemText): Machine {
   const totalBytes = (field(meminfo, "MemTotal") ?? 0) * 1024;
   const freeBytes = (field(meminfo, "MemAvailable") ?? field(meminfo, "MemFree") ?? 0) * 1024;
   const groups = cgroupValues(read, "memory", (folder, version) => memoryLimit(read, folder, version));
+  const cpus = allowedCpus(read);
   return {
-    cores: countCores(read),
+    cores: countCores(read, cpus),
+    cpus,
     memoryBytes: Math.min(totalBytes, ...groups.map((group) => group.limitBytes)),
     availableBytes: Math.max(0, Math.min(freeBytes, ...groups.map((group) => group.limitBytes - group.usedBytes))),
   };

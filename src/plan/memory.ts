@@ -30,8 +30,11 @@ export interface MemoryAccount {
   mappedBytes: number;
 }
 
-export function accountMemory(use: MemoryUse, { vocab }: { vocab: number }): MemoryAccount {
+/** Weights that are locked need memory of their own as copied ones do: the system cannot take their pages back. */
+export function accountMemory(use: MemoryUse, { vocab, mlock }: { vocab: number; mlock: boolean }): MemoryAccount {
+  const locked = mlock ? use.mapped : 0;
   const classes = [
+    ...(locked > 0 ? [{ name: "locked weights", bytes: locked }] : []),
     ...(use.copied > 0 ? [{ name: "weights", bytes: use.copied }] : []),
     { name: "KV", bytes: use.kv },
     { name: "states", bytes: use.states },
@@ -40,7 +43,7 @@ export function accountMemory(use: MemoryUse, { vocab }: { vocab: number }): Mem
     { name: "tokenizer", bytes: vocab * TOKENIZER_BYTES_PER_ENTRY },
     { name: "process", bytes: PROCESS_BYTES },
   ];
-  return { classes, neededBytes: classes.reduce((sum, { bytes }) => sum + bytes, 0), mappedBytes: use.mapped };
+  return { classes, neededBytes: classes.reduce((sum, { bytes }) => sum + bytes, 0), mappedBytes: use.mapped - locked };
 }
 
 /** "KV 160.0 MiB, states 60.1 MiB, …": the classes of an account. */

@@ -4,6 +4,9 @@
  */
 import { z } from "zod";
 
+/** What csrc/os/affinity.h holds. */
+export const CPU_MAX = 8191;
+
 export const Plan = z.object({
   schema: z.literal("surge.plan/1"),
   /** "cpu", or "cpu" and NPUs such as "npu:0". */
@@ -14,6 +17,10 @@ export const Plan = z.object({
   /** mapped: the files' own pages. copied: read into huge pages of our own, which costs their size in memory and some seconds at start. */
   weights: z.enum(["mapped", "copied"]).default("mapped"),
   threads: z.number().int().min(1).max(512),
+  /** The processor of each thread; null: wherever the system puts them, which on a shared machine is where there is room. */
+  cpus: z.array(z.number().int().min(0).max(CPU_MAX)).max(512).nullable().default(null),
+  /** Weights and everything else the engine takes stay in memory, all of it or it is refused. */
+  mlock: z.boolean().default(false),
   /** Tokens one sequence may hold. */
   context: z.number().int().min(1).max(1 << 24),
   /** Sequences open at once. */
@@ -24,5 +31,8 @@ export const Plan = z.object({
   draftTokens: z.number().int().min(1).max(16).default(2),
   /** Rows one step may hold. */
   stepRows: z.number().int().min(1).max(4096),
-}).strict();
+}).strict().refine(({ cpus, threads }) => cpus === null || new Set(cpus).size === threads && cpus.length === threads, {
+  path: ["cpus"],
+  message: "each thread needs one CPU, and no two the same",
+});
 export type Plan = z.infer<typeof Plan>;

@@ -69,9 +69,28 @@ export const MachineReport = z.strictObject({
 });
 export type MachineReport = z.infer<typeof MachineReport>;
 
+/** Of the weights or of the engine's buffers: bytes that the system gave. */
+const GotPages = z.strictObject({
+  mapped_bytes: count,
+  resident_bytes: count,
+  anon_huge_bytes: count,
+  file_huge_bytes: count,
+  locked_bytes: count,
+});
+
+/** Bytes and processors got, not asked for. */
+export const PagesReport = z.strictObject({
+  weights: GotPages,
+  arena: GotPages,
+  cpus: z.array(count),
+  pinned_threads: count,
+});
+export type PagesReport = z.infer<typeof PagesReport>;
+
 export const BenchReport = MachineReport.extend({
   model: z.string(),
   plan: Plan,
+  pages: PagesReport,
   results: z.array(BenchResult),
   /** Other engines on the same file; `ratio` is our median speed over theirs. */
   versus: z.array(z.strictObject({

@@ -236,6 +236,47 @@ TEST(every_failure_to_create_is_clean) {
   CHECK_EQ(lines_of("/proc/self/maps", path), 0);
 }
 
+static uint64_t locked_kib(void) {
+  char line[256];
+  unsigned long long kib = 0;
+  FILE *in = fopen("/proc/self/status", "r");
+  while (fgets(line, sizeof line, in) != NULL && sscanf(line, "VmLck: %llu", &kib) != 1) {
+  }
+  fclose(in);
+  return kib;
+}
+
+/* All of it or nothing: what was locked before a later failure is let go. */
+TEST(memory_is_locked_whole_or_not) {
+  const surge_engine_desc desc = describe();
+  surge_engine *engine = NULL;
+  plan.lock_memory = 1;
+  if (surge_engine_create(&desc, &engine, &err) == SURGE_E_MEMORY && strstr(err.message, "RLIMIT_MEMLOCK") != NULL) {
+    plan.lock_memory = 0;
+    SKIP("this process may not lock what the tiny model needs");
+  }
+  CHECK(engine != NULL);
+  CHECK(locked_kib() >= file.bytes / 1024);
+  surge_engine_destroy(engine);
+  CHECK_EQ(locked_kib(), 0);
+  int32_t status = SURGE_OK;
+  uint32_t nth = 0;
+  do {
+    engine = NULL;
+    fault_arm(++nth);
+    status = surge_engine_create(&desc, &engine, &err);
+    CHECK(status == SURGE_OK || status == SURGE_E_MEMORY || status == SURGE_E_IO);
+    CHECK(engine != NULL || locked_kib() == 0);
+  } while (status < 0 && nth < 30);
+  fault_arm(0);
+  CHECK_EQ(nth, 11); /* beside what is taken without locks: the question, the arena's lock and the file's */
+  surge_engine_destroy(engine);
+  CHECK_EQ(locked_kib(), 0);
+  plan.lock_memory = 2;
+  CHECK_EQ(surge_engine_create(&desc, &engine, &err), SURGE_E_ARGUMENT);
+  plan.lock_memory = 0;
+}
+
 TEST(damaged_tables_are_refused_whole) {
   const surge_engine_desc desc = describe();
   surge_engine *engine = NULL;
@@ -312,6 +353,8 @@ TEST(null_pointers_are_refused) {
   CHECK_EQ(surge_logits(engine, 0, NULL, VOCAB, NULL), SURGE_E_ARGUMENT);
   CHECK_EQ(surge_logits(engine, 0, logits, VOCAB, NULL), SURGE_E_ARGUMENT); /* before any step */
   CHECK_EQ(surge_logits(engine, 0, logits, VOCAB - 1, NULL), SURGE_E_ARGUMENT);
+  CHECK_EQ(surge_engine_placement(NULL, NULL, NULL), SURGE_E_ARGUMENT);
+  CHECK_EQ(surge_engine_placement(engine, NULL, NULL), SURGE_E_ARGUMENT);
   CHECK_EQ(surge_sample_row(engine, 0, 0, NULL, &sample, NULL), SURGE_E_ARGUMENT);
   CHECK_EQ(surge_sample_row(engine, 0, 0, &sampler, NULL, NULL), SURGE_E_ARGUMENT);
   surge_engine_destroy(engine);
@@ -325,6 +368,7 @@ int main(void) {
   RUN(rows_are_taken_back);
   RUN(every_failure_to_create_is_clean);
   RUN(damaged_tables_are_refused_whole);
+  RUN(memory_is_locked_whole_or_not);
   RUN(plans_that_cannot_be);
   RUN(null_pointers_are_refused);
   unlink(path);

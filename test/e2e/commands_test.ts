@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { readMachine } from "../../src/plan/machine.ts";
 
 const ROOT = join(import.meta.dir, "../..");
 
@@ -12,8 +13,12 @@ interface Ran {
   err: string;
 }
 
-function surge(args: string[], options: { input?: string } = {}): Ran {
-  const ran = Bun.spawnSync([process.execPath, "src/main.ts", ...args], {
+/** `lockLimitBytes`: without the privilege that lifts it. */
+function surge(args: string[], options: { input?: string; lockLimitBytes?: number } = {}): Ran {
+  const limit = `--memlock=${options.lockLimitBytes}:${options.lockLimitBytes}`;
+  const unprivileged = process.getuid?.() === 0 ? ["setpriv", "--bounding-set", "-ipc_lock"] : [];
+  const limited = options.lockLimitBytes === undefined ? [] : ["prlimit", limit, ...unprivileged];
+  const ran = Bun.spawnSync([...limited, process.execPath, "src/main.ts", ...args], {
     cwd: ROOT,
     stdin: Buffer.from(options.input ?? ""),
   });
@@ -46,6 +51,28 @@ describe("run", () => {
     const { code, err } = surge(["run", "test/golden/models/q35-r2/hf", QUESTION, "--draft", "mtp"]);
     expect(code).toBe(64);
     expect(err).toContain("has no prediction layer to draft with; --draft lookup needs none.");
+  });
+
+  test("pinned threads change no answer; CPUs that cannot be had are refused", () => {
+    const [cpu] = readMachine().cpus;
+    expect(surge(["run", "demo", QUESTION, ...PLAIN, "--cpus", `${cpu}`])).toEqual({ code: 0, out: ANSWER, err: "" });
+    const foreign = surge(["run", "demo", QUESTION, "--cpus", `${cpu},8191`]);
+    expect(foreign.code).toBe(78);
+    expect(foreign.err).toContain("The plan pins a thread to CPU 8191 and this process may run on CPU ");
+    const wrong = surge(["run", "demo", QUESTION, "--cpus", "all"]);
+    expect(wrong.code).toBe(64);
+    expect(wrong.err).toContain('--cpus takes CPU numbers such as 0,1 or 0-3,8, not "all".');
+  });
+
+  test("memory is locked on request, and where the limit forbids it that is said", () => {
+    const locked = surge(["run", "demo", QUESTION, ...PLAIN, "--mlock"]);
+    if (locked.code === 0) expect(locked).toEqual({ code: 0, out: ANSWER, err: "" });
+    else expect(locked.err).toContain("RLIMIT_MEMLOCK"); /* a machine that lets nobody lock */
+    const { code, out, err } = surge(["run", "demo", QUESTION, "--mlock"], { lockLimitBytes: 65536 });
+    expect({ code, out }).toEqual({ code: 71, out: "" });
+    expect(err).toMatch(
+      /^surge: \d+ MiB must be locked into memory \(mlock\) and this process may lock 64 KiB .*leave mlock out\.\n$/,
+    );
   });
 
   test("thinking does not reach standard output", () => {
@@ -188,6 +215,34 @@ describe("the other commands", () => {
     expect(rows.map((row) => row.text).join("")).toBe("hello world");
     expect(surge(["tokenize", "demo", "<|im_end|>", "--ids", "--special"]).out).toBe("4089\n");
     expect(surge(["tokenize", "demo", "<|im_end|>", "--ids"]).out).not.toBe("4089\n");
+  });
+
+  test("bench --json says what was got", () => {
+    const { code, out } = surge([
+      "bench",
+      "demo",
+      "--json",
+      "--tokens",
+      "2",
+      "--repeats",
+      "1",
+      "--prefill",
+      "64",
+      "--threads",
+      "1",
+    ]);
+    expect(code).toBe(0);
+    const { pages } = JSON.parse(out);
+    expect(pages.weights.mapped_bytes).toBeGreaterThan(1e6);
+    expect(pages.weights.resident_bytes).toBeLessThanOrEqual(pages.weights.mapped_bytes);
+    expect(pages.arena).toContainAllKeys([
+      "mapped_bytes",
+      "resident_bytes",
+      "anon_huge_bytes",
+      "file_huge_bytes",
+      "locked_bytes",
+    ]);
+    expect(pages).toMatchObject({ cpus: readMachine().cpus });
   });
 
   test("info --json", () => {

@@ -107,6 +107,30 @@ test("cancelling in prefill, in decode, before the start and by leaving the loop
   expect((await collect(engine.generate(greedyRequest(ids, { maxTokens: greedy.length })))).tokens).toEqual(greedy);
 });
 
+/** A step of prefill alone may take seconds: that it runs in slices is what this sees. */
+test("a cancel in a long prefill is honoured within 250 ms", async () => {
+  const own = testEngine();
+  try {
+    const demo = readModel(join(import.meta.dir, "../../models/demo/demo-q4_k.gguf"));
+    await own.open(demo, enginePlan({ context: 4096, stepRows: 512 }));
+    const ids = Array.from({ length: 4000 }, (_, i) => 1 + i % 1000);
+    const stop = new AbortController();
+    let cancelledMs = 0;
+    let last = 0;
+    const onPrefill = (done: number) => {
+      last = done;
+      cancelledMs ||= performance.now();
+      stop.abort();
+    };
+    const { reason, stats } = await collect(own.generate(greedyRequest(ids), { signal: stop.signal, onPrefill }));
+    expect(performance.now() - cancelledMs).toBeLessThan(250);
+    expect({ reason, answerTokens: stats.answerTokens }).toEqual({ reason: "cancelled", answerTokens: 0 });
+    expect(last).toBeLessThan(ids.length / 2);
+  } finally {
+    await own.close();
+  }
+});
+
 test("the terminal's interrupt does not end the child", async () => {
   const generation = engine.generate(greedyRequest([1], { maxTokens: 100 }));
   const { pid } = engine;

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { SurgeError } from "../../src/base/errors.ts";
-import { chatPlan, logitsPlan, type PlannedModel } from "../../src/plan/default_plan.ts";
+import { chatPlan, logitsPlan, type PlanFlags, type PlannedModel } from "../../src/plan/default_plan.ts";
 
 const GIB = 1024 ** 3;
 /** 10 attention layers of 40, 2 heads of 256: 20 KiB a token in F16. */
@@ -12,7 +12,7 @@ const MODEL: PlannedModel = {
 };
 
 function machine(memoryBytes: number) {
-  return { cores: 6, memoryBytes, availableBytes: memoryBytes };
+  return { cores: 6, cpus: [0, 1, 2, 3, 4, 5, 8], memoryBytes, availableBytes: memoryBytes };
 }
 
 function thrownBy(call: () => unknown): SurgeError {
@@ -32,6 +32,8 @@ test("a conversation gets F16 keys and values, every core, and the context the m
     weights: "mapped",
     kv: "f16",
     threads: 6,
+    cpus: null,
+    mlock: false,
     context: 32768,
     parallel: 1,
     draft: "none",
@@ -58,6 +60,22 @@ test("a context beyond the model's and impossible numbers are usage errors that 
     const wrong = thrownBy(() => chatPlan(MODEL, { flags: { threads }, machine: machine(GIB) }));
     expect(wrong.kind).toBe("usage");
     expect(wrong.message).toStartWith("The value of threads is not possible");
+  }
+});
+
+test("named CPUs set the threads; foreign ones are refused as configuration, other counts and doubles as use", () => {
+  const planned = (flags: PlanFlags) => chatPlan(MODEL, { flags, machine: machine(GIB) });
+  expect(planned({ cpus: [8, 1] })).toMatchObject({ cpus: [8, 1], threads: 2 });
+  const foreign = thrownBy(() => planned({ cpus: [1, 7] }));
+  expect(foreign).toMatchObject({
+    exitCode: 78,
+    message: "The plan pins a thread to CPU 7 and this process may run on CPU 0-5,8: name those, or leave --cpus out.",
+  });
+  for (const flags of [{ cpus: [1, 2], threads: 3 }, { cpus: [1, 1] }, { cpus: [1, 1], threads: 1 }]) {
+    expect(thrownBy(() => planned(flags))).toMatchObject({
+      exitCode: 64,
+      message: "The value of cpus is not possible: each thread needs one CPU, and no two the same.",
+    });
   }
 });
 

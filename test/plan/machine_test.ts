@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { parseCpuList, readMachine } from "../../src/plan/machine.ts";
+import { formatCpuList, parseCpuList, readCpuList, readMachine } from "../../src/plan/machine.ts";
 
 const GIB = 1024 ** 3;
 const MEMINFO = "MemTotal:       16777216 kB\nMemFree:         1048576 kB\nMemAvailable:    8388608 kB\n";
@@ -17,7 +17,7 @@ function machine(files: Record<string, string>) {
 }
 
 test("without control groups: available memory and physical cores, hyper-threads counted once", () => {
-  expect(machine({})).toEqual({ cores: 2, memoryBytes: 16 * GIB, availableBytes: 8 * GIB });
+  expect(machine({})).toEqual({ cores: 2, cpus: [0, 1, 2, 3], memoryBytes: 16 * GIB, availableBytes: 8 * GIB });
 });
 
 test("version 2: an ancestor's limit counts, and page cache is not use", () => {
@@ -29,7 +29,7 @@ test("version 2: an ancestor's limit counts, and page cache is not use", () => {
     "/sys/fs/cgroup/app.slice/memory.stat": `anon ${GIB}\nactive_file ${GIB}\ninactive_file ${GIB}\n`,
     "/sys/fs/cgroup/app.slice/cpu.max": "50000 100000\n",
   });
-  expect(found).toEqual({ cores: 1, memoryBytes: 4 * GIB, availableBytes: 3 * GIB });
+  expect(found).toEqual({ cores: 1, cpus: [0, 1, 2, 3], memoryBytes: 4 * GIB, availableBytes: 3 * GIB });
 });
 
 test("version 1: limits of each controller; the number that means no limit is none", () => {
@@ -45,7 +45,7 @@ test("version 1: limits of each controller; the number that means no limit is no
     "/sys/fs/cgroup/cpu/box/cpu.cfs_quota_us": "-1\n",
     "/sys/fs/cgroup/cpu/box/cpu.cfs_period_us": "100000\n",
   });
-  expect(found).toEqual({ cores: 2, memoryBytes: 2 * GIB, availableBytes: 1.5 * GIB });
+  expect(found).toEqual({ cores: 2, cpus: [0, 1, 2, 3], memoryBytes: 2 * GIB, availableBytes: 1.5 * GIB });
 });
 
 test("a group over its limit has nothing left, not less", () => {
@@ -61,6 +61,13 @@ test("cpu lists are read in every form and bounded", () => {
   expect(parseCpuList("0-2,8,10-11\n")).toEqual([0, 1, 2, 8, 10, 11]);
   expect(parseCpuList("")).toEqual([]);
   expect(parseCpuList("0-99999999")).toHaveLength(4096);
+});
+
+test("a list that a person writes is read whole or not at all, and written back the same", () => {
+  for (const text of ["0", "0-3", "0-3,8", "5,7,9-10"]) expect(formatCpuList(readCpuList(text)!)).toBe(text);
+  for (const text of ["", ",", "0,", "a", "0-", "-1", "3-1", "0 1", "0x1", "1e3"]) {
+    expect(readCpuList(text)).toBeUndefined();
+  }
 });
 
 test("this machine has a core and memory", () => {

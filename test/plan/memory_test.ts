@@ -13,7 +13,7 @@ const USE: MemoryUse = {
   mapped: 1000 * MIB,
   copied: 0,
 };
-const account = accountMemory(USE, { vocab: 100_000 });
+const account = accountMemory(USE, { vocab: 100_000, mlock: false });
 
 test("every measured byte is in the account exactly once", () => {
   const measured = account.classes.slice(0, 4).reduce((sum, { bytes }) => sum + bytes, 0);
@@ -44,8 +44,15 @@ test("weights that do not fit beside it are one warning, weights that do are non
   );
 });
 
+test("locked weights must fit: the system cannot take their pages back", () => {
+  const locked = accountMemory(USE, { vocab: 100_000, mlock: true });
+  expect(locked.neededBytes).toBe(account.neededBytes + USE.mapped);
+  expect(checkMemory(locked, locked.neededBytes)).toBeUndefined();
+  expect(() => checkMemory(locked, locked.neededBytes - 1)).toThrow(/\(locked weights 1000\.0 MiB, KV /);
+});
+
 test("copied weights count as memory of our own and lead the list", () => {
-  const copied = accountMemory({ ...USE, mapped: 0, copied: 500 * MIB }, { vocab: 100_000 });
+  const copied = accountMemory({ ...USE, mapped: 0, copied: 500 * MIB }, { vocab: 100_000, mlock: false });
   expect(copied.neededBytes).toBe(account.neededBytes + 500 * MIB);
   expect(() => checkMemory(copied, copied.neededBytes - 1)).toThrow(/\(weights 500\.0 MiB, KV /);
 });

@@ -18,6 +18,8 @@ export function enginePlan(changes: Partial<Plan> = {}): Plan {
     precision: "exact",
     kv: "f32",
     weights: "mapped",
+    cpus: null,
+    mlock: false,
     draft: "none",
     draftTokens: 2,
     threads: 1,

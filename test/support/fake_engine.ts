@@ -101,6 +101,11 @@ export class FakeEngine implements StepEngine {
     };
   }
 
+  placement() {
+    const none = { mappedBytes: 0, residentBytes: 0, anonHugeBytes: 0, fileHugeBytes: 0, lockedBytes: 0 };
+    return { weights: none, arena: none, cpus: [0], pinnedThreads: 0 };
+  }
+
   step(rows: StepRow[]): void {
     for (const row of rows) {
       const held = this.open.get(row.sequence);

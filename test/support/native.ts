@@ -24,6 +24,8 @@ export function testPlan(changes: Partial<Plan> = {}): Plan {
     precision: "exact",
     kv: "f32",
     weights: "mapped",
+    cpus: null,
+    mlock: false,
     draft: "none",
     draftTokens: 2,
     threads: 2,

@@ -2,19 +2,20 @@
  * pool.c – see pool.h. A worker waits for a new generation by spinning for a bounded time and then sleeping on a condition; the
  * caller waits for the last worker in the same way. Sleeping is announced under the lock, so no wake-up is lost.
  */
-#define _GNU_SOURCE
 #include "cpu/pool/pool.h"
 
+#include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 
 #include "base/error.h"
 #include "base/fault.h"
+#include "os/affinity.h"
 
 /*
  * Tens of microseconds: longer than the gap between two phases, short enough to give the core back on a busy machine. With more threads
@@ -26,6 +27,7 @@ typedef struct worker {
   pool *pool;
   pthread_t thread;
   uint32_t index;
+  uint32_t cpu; /* of a pinned pool */
 } worker;
 
 struct pool {
@@ -36,6 +38,8 @@ struct pool {
   worker *workers;
   uint32_t count, started;
   int spins;
+  int pinned;
+  cpu_mask outside; /* the caller's processors before pool_enter */
   _Atomic uint32_t generation, pending;
   _Atomic uint32_t arrived, phase, sleepers; /* of pool_sync */
   _Atomic uint32_t next; /* item of this phase */
@@ -176,11 +180,61 @@ uint32_t pool_grain(const pool *p, uint32_t total, uint32_t least) {
   return grain > least ? grain : least;
 }
 
+int32_t pool_check_cpus(const uint32_t *cpus, uint32_t threads, surge_error *err) {
+  cpu_mask left;
+  char allowed[64];
+  if (cpus == NULL) {
+    return SURGE_OK;
+  }
+  if (cpu_mask_get(&left) != 0) {
+    return error_set(err, SURGE_E_DEVICE, "the processors of this process cannot be read: %s", strerror(errno));
+  }
+  cpu_mask_text(&left, allowed, sizeof allowed);
+  for (uint32_t i = 0; i < threads; i++) {
+    if (!cpu_mask_has(&left, cpus[i])) {
+      return error_set(err, SURGE_E_DEVICE, "the plan pins a thread to CPU %u, which is named twice or not among those this process may use (%s)", cpus[i],
+                       allowed);
+    }
+    left.words[cpus[i] / 64] &= ~((uint64_t)1 << cpus[i] % 64);
+  }
+  return SURGE_OK;
+}
+
+/* The calling thread to worker `index`'s processor; a thread that it starts then begins there. */
+static int32_t move_to(const pool *p, uint32_t index, surge_error *err) {
+  const cpu_mask mask = cpu_mask_of(p->workers[index].cpu);
+  errno = EINVAL; /* of an injected failure */
+  if (p->pinned && (fault_now() || cpu_mask_set(&mask) != 0)) {
+    return error_set(err, SURGE_E_DEVICE, "thread %u of %u cannot be pinned to CPU %u: %s", index + 1, p->count, p->workers[index].cpu, strerror(errno));
+  }
+  return SURGE_OK;
+}
+
+int32_t pool_enter(pool *p, surge_error *err) {
+  if (!p->pinned) {
+    return SURGE_OK;
+  }
+  if (cpu_mask_get(&p->outside) != 0) {
+    return error_set(err, SURGE_E_DEVICE, "the processors of this process cannot be read: %s", strerror(errno));
+  }
+  return move_to(p, 0, err);
+}
+
+/* Where the kernel refuses (every processor of before is gone), the thread stays on one that works. */
+void pool_leave(pool *p) {
+  if (p->pinned) {
+    (void)cpu_mask_set(&p->outside);
+  }
+}
+
 /* Signals belong to the threads that run JavaScript. */
 static int32_t start_worker(pool *p, uint32_t index, surge_error *err) {
   sigset_t all;
   sigset_t before;
-  p->workers[index] = (worker){.pool = p, .index = index};
+  const int32_t status = move_to(p, index, err);
+  if (status < 0) {
+    return status;
+  }
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   const int failed = fault_now() || pthread_create(&p->workers[index].thread, NULL, worker_main, &p->workers[index]) != 0;
@@ -192,12 +246,25 @@ static int32_t start_worker(pool *p, uint32_t index, surge_error *err) {
   return SURGE_OK;
 }
 
-static int cores_allowed(void) {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+static uint32_t cores_allowed(void) {
+  cpu_mask mask;
+  return cpu_mask_get(&mask) == 0 ? cpu_mask_count(&mask) : 1;
 }
 
-int32_t pool_open(pool **ret_pool, uint32_t threads, surge_error *err) {
+static int32_t start_workers(pool *p, surge_error *err) {
+  int32_t status = pool_enter(p, err);
+  for (uint32_t i = 1; i < p->count && status == SURGE_OK; i++) {
+    status = start_worker(p, i, err);
+  }
+  pool_leave(p);
+  return status;
+}
+
+int32_t pool_open(pool **ret_pool, uint32_t threads, const uint32_t *cpus, surge_error *err) {
+  const int32_t checked = pool_check_cpus(cpus, threads, err);
+  if (checked < 0) {
+    return checked;
+  }
   pool *p = fault_now() ? NULL : calloc(1, sizeof *p);
   worker *workers = fault_now() ? NULL : calloc(threads, sizeof *workers);
   if (p == NULL || workers == NULL) {
@@ -205,17 +272,18 @@ int32_t pool_open(pool **ret_pool, uint32_t threads, surge_error *err) {
     free(p);
     return error_set(err, SURGE_E_MEMORY, "no memory for %u threads", threads);
   }
-  *p = (pool){.workers = workers, .count = threads, .started = 1, .spins = (int)threads <= cores_allowed() ? SPINS : 0};
+  *p = (pool){.workers = workers, .count = threads, .started = 1, .spins = threads <= cores_allowed() ? SPINS : 0, .pinned = cpus != NULL};
   pthread_mutex_init(&p->lock, NULL);
   pthread_cond_init(&p->work, NULL);
   pthread_cond_init(&p->done, NULL);
   pthread_cond_init(&p->met, NULL);
-  for (uint32_t i = 1; i < threads; i++) {
-    const int32_t status = start_worker(p, i, err);
-    if (status < 0) {
-      pool_close(p);
-      return status;
-    }
+  for (uint32_t i = 0; i < threads; i++) {
+    workers[i] = (worker){.pool = p, .index = i, .cpu = cpus == NULL ? 0 : cpus[i]};
+  }
+  const int32_t status = start_workers(p, err);
+  if (status < 0) {
+    pool_close(p);
+    return status;
   }
   *ret_pool = p;
   return SURGE_OK;

@@ -4,6 +4,9 @@
  * The caller is worker 0; a pool of one has no thread. Workers block all signals and hold nothing between tasks. Within a task, phases
  * are separated by pool_sync() and a phase's items are handed out by pool_claim(): whoever is free takes the next ones, so a core that
  * another process uses slows its own share only. Which worker computes a value may change from run to run; the value never does.
+ *
+ * A pool may be pinned: worker i then runs on one named processor alone. Its threads stay there; the caller is there between pool_enter()
+ * and pool_leave() only, because threads that JavaScript starts would inherit its place.
  */
 #ifndef CPU_POOL_H
 #define CPU_POOL_H
@@ -13,8 +16,14 @@
 typedef struct pool pool;
 typedef void (*pool_task)(void *context, uint32_t worker, uint32_t workers);
 
-int32_t pool_open(pool **ret_pool, uint32_t threads, surge_error *err);
+/* cpus: one per thread, each another one that this thread may run on; NULL: not pinned. E_DEVICE where they cannot be had. */
+int32_t pool_open(pool **ret_pool, uint32_t threads, const uint32_t *cpus, surge_error *err);
+/* What pool_open says of the processors, before anything is taken. */
+int32_t pool_check_cpus(const uint32_t *cpus, uint32_t threads, surge_error *err);
 void pool_close(pool *p);
+/* Around the tasks of one call from outside: puts the calling thread where worker 0 belongs, and back. Nothing where the pool is not pinned. */
+int32_t pool_enter(pool *p, surge_error *err);
+void pool_leave(pool *p);
 /* Every worker runs the task once; returns when all are done. */
 void pool_run(pool *p, pool_task task, void *context);
 uint32_t pool_threads(const pool *p);

@@ -36,6 +36,19 @@ TEST(counting_equals_giving) {
   CHECK(given.base == NULL);
 }
 
+/* Huge pages need the border; the kernel's account of it must not be joined with a neighbour's. */
+TEST(an_arena_begins_on_a_huge_page) {
+  arena a;
+  for (uint64_t bytes = 1; bytes < (uint64_t)1 << 24; bytes *= 7) {
+    REQUIRE(arena_open(&a, bytes, NULL) == SURGE_OK);
+    CHECK_EQ((uintptr_t)a.base % (2 << 20), 0);
+    CHECK(a.base > a.mapping && a.base + bytes < a.mapping + a.mapping_bytes);
+    a.base[bytes - 1] = 1;
+    arena_close(&a);
+  }
+  CHECK_EQ(arena_open(&a, UINT64_MAX, NULL), SURGE_E_MEMORY);
+}
+
 TEST(sizes_that_wrap_are_exhaustion) {
   arena a;
   arena_measure(&a);
@@ -72,6 +85,7 @@ TEST(refusals_say_how_much) {
 
 int main(void) {
   RUN(counting_equals_giving);
+  RUN(an_arena_begins_on_a_huge_page);
   RUN(sizes_that_wrap_are_exhaustion);
   RUN(refusals_say_how_much);
   return check_done();
