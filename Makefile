@@ -1,6 +1,6 @@
 # The one front door. Targets say what they need and install it (scripts/setup.sh); nothing else prepares the machine.
 .DEFAULT_GOAL := help
-.PHONY: help setup tools build run test check bench fuzz fmt fmtcheck lint types layers arm64 clean
+.PHONY: help setup tools build run test check bench fuzz fmt fmtcheck lint types layers arm64 haswell clean
 BUN := node_modules/.bin/bun
 DENO := node_modules/.bin/deno
 
@@ -22,10 +22,10 @@ run: build ## build, then chat with the demonstration model
 test: build ## every test; ends with "N passed, N failed, N skipped"
 	@scripts/test.sh
 
-check: setup ## the gate: format, lint, types, layers, both compilers, arm64, then every test
+check: setup ## the gate: format, lint, types, layers, both compilers, other processors, then every test
 	@$(MAKE) --no-print-directory build fmtcheck lint types layers
 	@scripts/check_library.sh
-	@$(MAKE) --no-print-directory arm64
+	@$(MAKE) --no-print-directory arm64 haswell
 	@scripts/test.sh
 
 bench: setup build ## the README's speed table: this machine, a synthetic model of full shape, other engines (an hour, 7 GB of disk)
@@ -48,7 +48,10 @@ layers: tools ## imports go down only; sizes and names
 	@$(BUN) scripts/tidy.ts
 
 arm64: setup ## the C tests on arm64, emulated
-	@scripts/arm64.sh
+	@scripts/emulated.sh arm64
+
+haswell: setup ## the C tests on an x86-64 processor without AVX-512, emulated
+	@scripts/emulated.sh haswell
 
 fuzz: build ## fuzz the file readers for FUZZ_SECONDS (default 60)
 	@FUZZ_SECONDS=$${FUZZ_SECONDS:-60} $(BUN) test ./test/fuzz/readers_fuzz_test.ts --timeout 3600000

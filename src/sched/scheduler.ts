@@ -260,7 +260,8 @@ export class Scheduler {
       for (const { generation } of shares) this.#failClosed(generation, thrown);
       return;
     }
-    pending.elapsedMs += this.#clock() - startMs;
+    const endMs = this.#clock();
+    pending.elapsedMs += endMs - startMs;
     if (!done) return;
     this.#pending = undefined;
     this.#pace.record(pending);
@@ -274,7 +275,9 @@ export class Scheduler {
     }
     if (pending.prefillRows > 0) return;
     const drafted = shares.reduce((sum, share) => sum + share.drafted, 0);
-    this.#drafting.record({ elapsedMs: pending.elapsedMs, sequences: shares.length, drafted, tokens });
+    /* Sampling and taking guesses back are part of what a token costs. */
+    const elapsedMs = pending.elapsedMs + this.#clock() - endMs;
+    this.#drafting.record({ elapsedMs, sequences: shares.length, drafted, tokens });
   }
 
   #abandon(shares: Share[]): void {

@@ -50,11 +50,11 @@ function endOf(events: StepEvent[], id: number) {
   return end;
 }
 
-/** Right as far as a number that changes with what is held says. */
+/** Right as far as a number says that is mixed from how much is held: no pattern into which steps could fall. */
 const partly: Guess = (held, count) => {
   const all = [...held];
   for (let i = 0; i < count; i++) all.push(all.reduce((sum, one) => sum + one, 1) % 1009);
-  const right = held.length % (count + 1);
+  const right = (Math.imul(held.length, 0x9e3779b1) >>> 16) % (count + 1);
   return all.slice(held.length).map((token, i) => i < right ? token : (token + 1) % 1009);
 };
 const wrong: Guess = (held, count) => Array.from({ length: count }, (_, i) => (held.length * 7 + i) % 3);
@@ -164,6 +164,30 @@ test("time spent on guessing counts", () => {
   scheduler.add(1, request(prompt(40), { maxTokens: 200 }));
   run(scheduler);
   expect(engine.drafts).toHaveLength(TRIAL_STEPS);
+});
+
+test.each(["rewindSequence", "sample"] as const)("time spent in %s counts", (slow) => {
+  const { engine, scheduler, time } = rig({ draft: "mtp" });
+  const right = engine.guess;
+  engine.guess = (held, count) => [...right(held, count - 1), 1008]; /* two of three */
+  const usual = engine[slow].bind(engine) as (...words: never[]) => never;
+  engine[slow] = (...words: never[]) => {
+    if (engine.steps.at(-1)!.some((row) => row.draft)) time.ms += 40;
+    return usual(...words);
+  };
+  scheduler.add(1, request(prompt(40), { maxTokens: 200 }));
+  run(scheduler);
+  expect(engine.drafts).toHaveLength(TRIAL_STEPS);
+});
+
+test("a gain just above and just below 1.05 decides, by the clock", () => {
+  for (const [draftedMs, trials] of [[37.5, 2], [38.5, 1]] as const) {
+    const { engine, scheduler, time } = rig({ draft: "mtp" }); /* every guess of three is right: four tokens a step */
+    engine.onStep = (rows) => time.ms += rows.some((row) => row.draft) ? draftedMs : 10;
+    scheduler.add(1, request(prompt(40), { maxTokens: PLAIN_STEPS + 4 * TRIAL_STEPS * 2 }));
+    run(scheduler);
+    expect(engine.drafts.length > TRIAL_STEPS).toBe(trials > 1);
+  }
 });
 
 test("a guess that fails ends the requests with its sentence and leaves no sequence behind", () => {
