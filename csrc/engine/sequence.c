@@ -24,6 +24,7 @@ int32_t sequence_open(surge_engine *e, uint32_t *ret_sequence, surge_error *err)
       s->length = 0;
       s->page_count = 0;
       s->certain = 0;
+      s->hidden_first = 0;
       memset(s->states, 0, model_state_floats(&e->model) * sizeof(float));
       *ret_sequence = i;
       return SURGE_OK;

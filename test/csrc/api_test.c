@@ -1,6 +1,6 @@
 /*
- * api_test.c – the whole library through its exported functions, under the sanitizers: a tiny model of both layer kinds and a prediction layer is built,
- * stepped, forked, sampled and taken back; every way to fail while building leaves nothing behind; calls against the contract are refused.
+ * api_test.c – the whole library through its exported functions, under the sanitizers: a tiny model (tiny_model.h) is built, stepped, forked,
+ * sampled and taken back; every way to fail while building leaves nothing behind; calls against the contract are refused.
  */
 #include "base/fault.h"
 #include "tiny_model.h"
@@ -95,6 +95,25 @@ TEST(rows_are_taken_back) {
   CHECK_EQ(surge_sequence_rewind(engine, sequence, 63, &err), SURGE_E_ARGUMENT); /* once */
   feed(engine, sequence, 64, 16, again);
   CHECK_BYTES(again, at_once, sizeof at_once);
+  surge_engine_destroy(engine);
+}
+
+/* What a slot's last sequence left behind means nothing to the next one. */
+TEST(forks_of_nothing_hold_nothing) {
+  float alone[VOCAB];
+  float forked[VOCAB];
+  uint32_t sequence = 0;
+  uint32_t fork = 0;
+  surge_engine *engine = create();
+  REQUIRE(engine != NULL);
+  CHECK_EQ(surge_sequence_open(engine, &sequence, &err), SURGE_OK);
+  feed(engine, sequence, 0, 70, alone);
+  CHECK_EQ(surge_sequence_close(engine, sequence, &err), SURGE_OK);
+  CHECK_EQ(surge_sequence_open(engine, &sequence, &err), SURGE_OK);
+  CHECK_EQ(surge_sequence_fork(engine, sequence, &fork, &err), SURGE_OK);
+  feed(engine, sequence, 0, 5, alone);
+  feed(engine, fork, 0, 5, forked);
+  CHECK_BYTES(forked, alone, sizeof alone);
   surge_engine_destroy(engine);
 }
 
@@ -261,6 +280,7 @@ int main(void) {
   RUN(the_account_adds_up);
   RUN(steps_forks_and_samples);
   RUN(rows_are_taken_back);
+  RUN(forks_of_nothing_hold_nothing);
   RUN(every_failure_to_create_is_clean);
   RUN(damaged_tables_are_refused_whole);
   RUN(memory_is_locked_whole_or_not);
