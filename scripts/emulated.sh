@@ -27,11 +27,12 @@ build() {
 }
 
 # run_on FOLDER EMULATOR CPU KERNELS: every program of build/FOLDER on that processor, two at a time. KERNELS: the fastest that it must have
-# run, or the emulator is too old. Left out are programs that run no kernel and take long, and those that emulate a processor themselves.
+# run, or the emulator is too old. Left out are programs that run no kernel (the emulator's
+# system calls are not the kernel's, either) and those that emulate a processor themselves.
 run_on() {
   logs=build/emulated/$3
   rm -rf "$logs" && mkdir "$logs"
-  find "build/$1/test" -maxdepth 1 -name '*_test' ! -name '*emulated_test' ! -name 'sample.*' -printf '%f\n' | sort -r |
+  find "build/$1/test" -maxdepth 1 -name '*_test' ! -name '*emulated_test' ! -name 'sample.*' ! -name 'os.*' -printf '%f\n' | sort -r |
     QEMU_CPU=$3 xargs -P 2 -I NAME sh -c "timeout 300 $2 build/$1/test/NAME >$logs/NAME 2>&1 || { echo NAME >>$logs/failed; }"
   for name in $(cat "$logs/failed" 2>/dev/null); do fail "$3" "$logs/$name" "$name failed"; done
   grep -q "kernels of $4 run here" "$logs/cpu.kernels_test" || fail "$3" "$logs/cpu.kernels_test" "the kernels of $4 did not run"
