@@ -77,6 +77,25 @@ static void tile_q8(const matmul_env *env, const weight *w, const activation *x,
   env->kernels->matmul_q8[w->kernel](&m);
 }
 
+/*
+ * Rows that must be decoded are decoded once and meet all activations. Those that lie in memory as they are go by for every few activations,
+ * which then stay in the first-level cache: 16 rows are nearer than 256 activations.
+ */
+static void tile_f32(const matmul_env *env, uint32_t worker, const weight *w, const activation *x, const uint32_t *tokens, uint32_t count,
+                     uint32_t first, uint32_t rows, float *ret) {
+  enum { NEAR = 4 };
+  const uint32_t tile_rows = env->kernels->tile_rows;
+  float *room = env->workers[worker].row;
+  const uint32_t most = matrix_row_values(w->matrix, first, room) == room ? count : NEAR;
+  for (uint32_t at = 0; at < count; at += most) {
+    const uint32_t together = count - at < most ? count - at : most;
+    for (uint32_t i = 0; i < rows; i++) {
+      const float *row = matrix_row_values(w->matrix, first + i, room);
+      env->kernels->dot_f32(&(dot_f32_rows){row, x->values, x->stride, tile_rows, tokens + at, ret + at * tile_rows + i, w->matrix->cols, together});
+    }
+  }
+}
+
 static int is_gemv(const cpu_kernels *k, const weight *w, uint32_t count) {
   return w->kernel != MATMUL_Q8_NONE && k->gemv_q8[w->kernel] != NULL && count <= GEMV_TOKENS && w->matrix->run_count == 1 &&
          gemv_q8_fits(w->matrix->cols);
@@ -113,10 +132,7 @@ uint32_t matmul_tile(const matmul_env *env, uint32_t worker, const weight *w, co
     tile_q8(env, w, x, tokens, count, first, rows, ret);
     return rows;
   }
-  for (uint32_t i = 0; i < rows; i++) {
-    const float *row = matrix_row_values(w->matrix, first + i, env->workers[worker].row);
-    env->kernels->dot_f32(&(dot_f32_rows){row, x->values, x->stride, tile_rows, tokens, ret + i, w->matrix->cols, count});
-  }
+  tile_f32(env, worker, w, x, tokens, count, first, rows, ret);
   return rows;
 }
 

@@ -180,7 +180,7 @@ INLINE void multiply(const q8_multiply *m, const tile_format *f, multiply_fn mul
       matmul_q8_##format##_avx512vnni(m); \
       return; \
     } \
-    const tile_format f = {unpack_##format, (block_bytes), (block), (zero)}; \
+    const tile_format f = {unpack16_##format, (block_bytes), (block), (zero)}; \
     multiply(m, &f, multiply_tile, &(config)); \
   }
 VARIANT(Q8_0, blocks_of_32, COLUMNS_32, 34, 32, 0)

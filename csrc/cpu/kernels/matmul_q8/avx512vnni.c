@@ -237,7 +237,7 @@ INLINE void multiply(const q8_multiply *m, const tile_format *f, multiply_fn mul
 
 #define VARIANT(format, multiply_tile, block_bytes, block, zero) \
   void matmul_q8_##format##_avx512vnni(const q8_multiply *m) { \
-    const tile_format f = {unpack_##format, (block_bytes), (block), (zero)}; \
+    const tile_format f = {unpack16_##format, (block_bytes), (block), (zero)}; \
     multiply(m, &f, multiply_tile); \
   }
 VARIANT(Q8_0, blocks_of_32, 34, 32, 128)
