@@ -141,7 +141,7 @@ static void run_tiles(const matmul_env *env, uint32_t worker, const matmul_job *
   float *ret = env->workers[worker].tile[0];
   const uint32_t rows = matmul_tile(env, worker, job->w, job->x, job->tokens, job->count, tile, tiles, ret);
   for (uint32_t t = 0; t < job->count; t++) {
-    memcpy(job->y + t * job->y_stride + (size_t)tile * tile_rows, ret + (size_t)t * tiles * tile_rows, rows * sizeof(float));
+    matmul_put(job->y + t * job->y_stride + (size_t)tile * tile_rows, ret + (size_t)t * tiles * tile_rows, rows);
   }
 }
 

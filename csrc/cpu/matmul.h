@@ -8,6 +8,8 @@
 #ifndef CPU_MATMUL_H
 #define CPU_MATMUL_H
 
+#include <string.h>
+
 #include "base/arena.h"
 #include "cpu/dispatch.h"
 #include "cpu/pool/pool.h"
@@ -67,6 +69,14 @@ uint32_t matmul_run_length(const cpu_kernels *k, const weight *w, uint32_t count
  */
 uint32_t matmul_tile(const matmul_env *env, uint32_t worker, const weight *w, const activation *x, const uint32_t *tokens, uint32_t count,
                      uint32_t tile, uint32_t tiles, float *ret);
+/* What matmul_tile() returned for one activation row goes to its place. A call of the library's memcpy() costs more than the usual 16 floats. */
+static inline void matmul_put(float *to, const float *from, uint32_t rows) {
+  if (rows == 16) {
+    memcpy(to, from, 16 * sizeof(float));
+  } else {
+    memcpy(to, from, rows * sizeof(float));
+  }
+}
 /* One phase of a task: all jobs' tiles, shared among the workers that call this. */
 void matmul_run(const matmul_env *env, uint32_t worker, const matmul_job *jobs, uint32_t job_count);
 

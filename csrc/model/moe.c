@@ -53,7 +53,7 @@ static void up_tiles(const step *s, uint32_t worker, const expert_task *task, ui
   matmul_tile(&s->env, worker, &task->expert->up, x, task->tokens, task->count, tile, tiles, own->tile[1]);
   s->env.kernels->elementwise->swiglu(own->tile[0], own->tile[1], (uint32_t)(task->count * wide));
   for (uint32_t i = 0; i < task->count; i++) {
-    memcpy(hidden->values + task->slots[i] * hidden->stride + (size_t)tile * tile_rows, own->tile[0] + i * wide, rows * sizeof(float));
+    matmul_put(hidden->values + task->slots[i] * hidden->stride + (size_t)tile * tile_rows, own->tile[0] + i * wide, rows);
   }
 }
 
@@ -62,8 +62,8 @@ static void down_tiles(const step *s, uint32_t worker, const expert_task *task, 
   float *ret = s->env.workers[worker].tile[0];
   const uint32_t rows = matmul_tile(&s->env, worker, &task->expert->down, &s->scratch->expert_hidden, task->slots, task->count, tile, tiles, ret);
   for (uint32_t i = 0; i < task->count; i++) {
-    memcpy(s->scratch->expert_out + (size_t)task->slots[i] * s->desc->hidden + (size_t)tile * tile_rows, ret + (size_t)i * tiles * tile_rows,
-           rows * sizeof(float));
+    matmul_put(s->scratch->expert_out + (size_t)task->slots[i] * s->desc->hidden + (size_t)tile * tile_rows, ret + (size_t)i * tiles * tile_rows,
+               rows);
   }
 }
 

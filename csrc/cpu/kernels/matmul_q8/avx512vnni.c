@@ -23,8 +23,9 @@ INLINE void begin_groups(const int16_t *sums, int32_t *ret) {
 /* What has been stored is read back by broadcasting loads, which cost no more than loads; see tables_are_written() of gemv_q8/gemv_x86.h. */
 INLINE void begins_are_written(const void *p) { __asm__ volatile("" : : "r"(p) : "memory"); }
 
-/* `n` activation rows against the blocks of 32 of a tile whose codes stand 128 too high. */
-INLINE void multiply_blocks(const tile *t, const q8_multiply *m, uint32_t at, const uint32_t n, uint32_t first, uint32_t blocks) {
+/* Fetches while it works on the first activation rows. `n` activation rows against the blocks of 32 of a tile whose codes stand 128 too high. */
+INLINE void multiply_blocks(const tile *t, const q8_multiply *m, const tile_fetch *fetch, uint32_t at, const uint32_t n, uint32_t first,
+                            uint32_t blocks) {
   _Alignas(64) int32_t begin[TOGETHER][BLOCKS];
   _Alignas(64) float scales[TOGETHER][BLOCKS];
   const int8_t *x[TOGETHER];
@@ -42,6 +43,9 @@ INLINE void multiply_blocks(const tile *t, const q8_multiply *m, uint32_t at, co
   begins_are_written(scales);
   for (uint32_t b = 0; b < blocks; b++) {
     __m512i sum[TOGETHER];
+    if (at == 0) {
+      fetch_part(fetch, b, blocks);
+    }
 #pragma GCC unroll 8
     for (uint32_t j = 0; j < n; j++) {
       sum[j] = _mm512_set1_epi32(begin[j][b]);
@@ -83,14 +87,17 @@ INLINE __m512i add_scaled(__m512i total, __m512i sum, __m512i scale, int is_narr
 }
 
 /* ret[j] = Σ scale Σ w·x over the chunk, for activation codes x[j]; begin[n][GROUPS]. */
-INLINE void sum_super_block(const tile *t, const super_format f, const int8_t *const *x, const int32_t *begin, const uint32_t n,
-                            __m512i *ret) {
+INLINE void sum_super_block(const tile *t, const super_format f, const tile_fetch *fetch, const int8_t *const *x, const int32_t *begin,
+                            const uint32_t n, __m512i *ret) {
 #pragma GCC unroll 8
   for (uint32_t j = 0; j < n; j++) {
     ret[j] = _mm512_setzero_si512();
   }
   for (uint32_t g = 0; g < QUADS / f.per_scale; g++) {
     const __m512i scale = load_scales(t, g);
+    if (fetch != NULL) {
+      fetch_part(fetch, g, QUADS / f.per_scale);
+    }
 #pragma GCC unroll 2
     for (uint32_t r = 0; r < f.per_scale; r += f.run) {
       __m512i sum[TOGETHER];
@@ -138,7 +145,8 @@ INLINE void subtract_minima(const tile *t, const q8_multiply *m, uint32_t at, co
   }
 }
 
-INLINE void multiply_super_block(const tile *t, const q8_multiply *m, uint32_t at, const uint32_t n, uint32_t first, const super_format f) {
+INLINE void multiply_super_block(const tile *t, const q8_multiply *m, const tile_fetch *fetch, uint32_t at, const uint32_t n, uint32_t first,
+                                 const super_format f) {
   _Alignas(64) int32_t begin[TOGETHER][GROUPS];
   const int8_t *x[TOGETHER];
   __m512i total[TOGETHER];
@@ -153,7 +161,7 @@ INLINE void multiply_super_block(const tile *t, const q8_multiply *m, uint32_t a
     }
   }
   begins_are_written(begin);
-  sum_super_block(t, f, x, begin[0], n, total);
+  sum_super_block(t, f, at == 0 ? fetch : NULL, x, begin[0], n, total);
   const __m512 d = _mm512_load_ps(t->d[0]);
 #pragma GCC unroll 8
   for (uint32_t j = 0; j < n; j++) {
@@ -193,45 +201,46 @@ INLINE void multiply_super_block(const tile *t, const q8_multiply *m, uint32_t a
     } \
   } while (0)
 
-static void blocks_of_32(const tile *t, const q8_multiply *m, uint32_t first, uint32_t blocks) {
-#define CALL(n) multiply_blocks(t, m, at, n, first, blocks)
+static void blocks_of_32(const tile *t, const q8_multiply *m, const tile_fetch *fetch, uint32_t first, uint32_t blocks) {
+#define CALL(n) multiply_blocks(t, m, fetch, at, n, first, blocks)
   BY_EIGHT(CALL);
 #undef CALL
 }
 
-static void super_block_q4(const tile *t, const q8_multiply *m, uint32_t first, uint32_t blocks) {
+static void super_block_q4(const tile *t, const q8_multiply *m, const tile_fetch *fetch, uint32_t first, uint32_t blocks) {
   const super_format f = {8, 4, 1, 1};
   (void)blocks;
-#define CALL(n) multiply_super_block(t, m, at, n, first, f)
+#define CALL(n) multiply_super_block(t, m, fetch, at, n, first, f)
   BY_EIGHT(CALL);
 #undef CALL
 }
 
-static void super_block_q5(const tile *t, const q8_multiply *m, uint32_t first, uint32_t blocks) {
+static void super_block_q5(const tile *t, const q8_multiply *m, const tile_fetch *fetch, uint32_t first, uint32_t blocks) {
   const super_format f = {8, 8, 0, 1};
   (void)blocks;
-#define CALL(n) multiply_super_block(t, m, at, n, first, f)
+#define CALL(n) multiply_super_block(t, m, fetch, at, n, first, f)
   BY_EIGHT(CALL);
 #undef CALL
 }
 
-static void super_block_q6(const tile *t, const q8_multiply *m, uint32_t first, uint32_t blocks) {
+static void super_block_q6(const tile *t, const q8_multiply *m, const tile_fetch *fetch, uint32_t first, uint32_t blocks) {
   const super_format f = {4, 4, 0, 0};
   (void)blocks;
-#define CALL(n) multiply_super_block(t, m, at, n, first, f)
+#define CALL(n) multiply_super_block(t, m, fetch, at, n, first, f)
   BY_EIGHT(CALL);
 #undef CALL
 }
 
-typedef void (*multiply_fn)(const tile *t, const q8_multiply *m, uint32_t first, uint32_t blocks);
+typedef void (*multiply_fn)(const tile *t, const q8_multiply *m, const tile_fetch *fetch, uint32_t first, uint32_t blocks);
 
 INLINE void multiply(const q8_multiply *m, const tile_format *f, multiply_fn multiply_tile) {
   tile t;
   memset(m->ret, 0, (size_t)m->count * ROWS * sizeof(float));
   for (uint32_t first = 0; first < m->cols; first += Q8_CHUNK) {
     const uint32_t elements = m->cols - first < Q8_CHUNK ? m->cols - first : Q8_CHUNK;
-    unpack_tile(m, f, first, elements, &t);
-    multiply_tile(&t, m, first, elements / 32);
+    const tile_fetch fetch = fetch_of(m, f, first, elements);
+    f->unpack(m->rows, first, elements / 32, f->zero, &t);
+    multiply_tile(&t, m, &fetch, first, elements / 32);
   }
 }
 

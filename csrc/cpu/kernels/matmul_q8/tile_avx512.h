@@ -131,12 +131,24 @@ IN_HALVES(IQ4_XS)
 IN_HALVES(Q5_K)
 IN_HALVES(Q6_K)
 
-/* `elements` columns from column `first` on; fetches the next tile's. */
-INLINE void unpack_tile(const q8_multiply *m, const tile_format *f, uint32_t first, uint32_t elements, tile *t) {
-  for (uint32_t i = 0; i < ROWS; i++) {
-    prefetch_share(m->rows[i], m->ahead, first / f->block * f->block_bytes, elements / f->block * f->block_bytes);
+/*
+ * The same columns of the next tile, to be fetched while these are multiplied: row by row, since all at once would fill the queue of
+ * pending lines and stand still.
+ */
+typedef struct tile_fetch {
+  const q8_multiply *m;
+  size_t at, bytes; /* in a row */
+} tile_fetch;
+
+INLINE tile_fetch fetch_of(const q8_multiply *m, const tile_format *f, uint32_t first, uint32_t elements) {
+  return (tile_fetch){m, first / f->block * f->block_bytes, elements / f->block * f->block_bytes};
+}
+
+/* Part `part` of `parts`, which divide the rows. */
+INLINE void fetch_part(const tile_fetch *f, uint32_t part, uint32_t parts) {
+  for (uint32_t i = part * ROWS / parts; i < (part + 1) * ROWS / parts; i++) {
+    prefetch_share(f->m->rows[i], f->m->ahead, f->at, f->bytes);
   }
-  f->unpack(m->rows, first, elements / 32, f->zero, t);
 }
 
 #endif
