@@ -238,7 +238,7 @@ INLINE void multiply(const q8_multiply *m, const tile_format *f, multiply_fn mul
   memset(m->ret, 0, (size_t)m->count * ROWS * sizeof(float));
   for (uint32_t first = 0; first < m->cols; first += Q8_CHUNK) {
     const uint32_t elements = m->cols - first < Q8_CHUNK ? m->cols - first : Q8_CHUNK;
-    const tile_fetch fetch = fetch_of(m, f, first, elements);
+    const tile_fetch fetch = fetch_of(m, first, elements);
     f->unpack(m->rows, first, elements / 32, f->zero, &t);
     multiply_tile(&t, m, &fetch, first, elements / 32);
   }

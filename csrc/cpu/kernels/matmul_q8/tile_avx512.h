@@ -132,22 +132,22 @@ IN_HALVES(Q5_K)
 IN_HALVES(Q6_K)
 
 /*
- * The same columns of the next tile, to be fetched while these are multiplied: row by row, since all at once would fill the queue of
- * pending lines and stand still.
+ * A share of the next tile as large as these columns are of this one, to be fetched while they are multiplied: a few lines at a time, since
+ * all at once would fill the queue of pending lines and stand still; and in the order of memory, which the second-level prefetcher follows.
  */
 typedef struct tile_fetch {
-  const q8_multiply *m;
-  size_t at, bytes; /* in a row */
+  const uint8_t *from;
+  size_t lines;
 } tile_fetch;
 
-INLINE tile_fetch fetch_of(const q8_multiply *m, const tile_format *f, uint32_t first, uint32_t elements) {
-  return (tile_fetch){m, first / f->block * f->block_bytes, elements / f->block * f->block_bytes};
+INLINE tile_fetch fetch_of(const q8_multiply *m, uint32_t first, uint32_t elements) {
+  const size_t at = m->ahead * first / m->cols;
+  return (tile_fetch){m->rows[0] + m->ahead + at, (m->ahead * elements / m->cols + 63) / 64};
 }
 
-/* Part `part` of `parts`, which divide the rows. */
 INLINE void fetch_part(const tile_fetch *f, uint32_t part, uint32_t parts) {
-  for (uint32_t i = part * ROWS / parts; i < (part + 1) * ROWS / parts; i++) {
-    prefetch_share(f->m->rows[i], f->m->ahead, f->at, f->bytes);
+  for (size_t line = f->lines * part / parts; line < f->lines * (part + 1) / parts; line++) {
+    _mm_prefetch((const char *)f->from + line * 64, _MM_HINT_T1);
   }
 }
 
