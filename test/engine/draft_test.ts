@@ -36,7 +36,7 @@ interface Answers {
 function answers(
   path: string,
   changes: Partial<Plan>,
-  prompts: number[][],
+  prompts: Array<number[] | undefined>,
   sampler: SamplerOptions,
   stopTokens: number[] = [],
 ): Answers {
@@ -45,9 +45,10 @@ function answers(
   const scheduler = new Scheduler(engine, { ...plan, vocab: engine.vocab }, () => engine.ms);
   const tokens: number[][] = prompts.map(() => []);
   const stats: GenerateStats[] = [];
-  prompts.forEach((ids, id) =>
-    scheduler.add(id, { ids, conversation: `${id}`, maxTokens: 90 + 7 * id, stopTokens, sampler })
-  );
+  prompts.forEach((ids, id) => {
+    if (ids === undefined) return;
+    scheduler.add(id, { ids, conversation: `${id}`, maxTokens: 90 + 7 * id, stopTokens, sampler });
+  });
   while (scheduler.busy) {
     for (const event of scheduler.step()) {
       if (event.type === "failed") throw new Error(event.message);
@@ -57,6 +58,11 @@ function answers(
   }
   engine.close();
   return { tokens, stats };
+}
+
+/** A request by itself, with the number and hence the length it has among others. */
+function aloneAt(id: number, ids: number[]): Array<number[] | undefined> {
+  return [...Array.from({ length: id }, () => undefined), ids];
 }
 
 function prompt(length: number, seed = 1): number[] {
@@ -98,21 +104,41 @@ describe.each(CASES)("%s", (_name, path, changes, drafts) => {
 
   test.each(drafts)("three at once, --draft %s", (draft) => {
     const prompts = [prompt(5, 1), prompt(70, 2), prompt(130, 3)];
-    const plain = prompts.map((ids, i) =>
-      answers(path, changes, [...prompts.slice(0, i).map(() => [1]), ids], GREEDY).tokens[i]
-    );
+    const plain = prompts.map((ids, i) => answers(path, changes, aloneAt(i, ids), GREEDY).tokens[i]);
     const drafted = answers(path, { ...changes, threads: 3, draft, draftTokens: 3 }, prompts, GREEDY);
     expect(drafted.tokens).toEqual(plain as number[][]);
   });
 });
 
+/** Every n-th of the demonstration model's questions, as it is asked them. */
+function demoPrompts(path: string, count: number, every = 1): { prompts: number[][]; stopTokens: number[] } {
+  const { template, stopTokens } = loadModelText(readModel(path));
+  const lines = readFileSync(join(DEMO, "questions.jsonl"), "utf8").split("\n", count * every);
+  const prompts = lines.filter((_, i) => i % every === 0).map((line) =>
+    template!.encode(JSON.parse(line).messages, { add_generation_prompt: true, tools: null })
+  );
+  return { prompts, stopTokens };
+}
+
+test("12 questions of all kinds, four at a time by 1, 2 and 3 threads, are answered as each one alone without drafts", () => {
+  const path = join(DEMO, "demo-q4_k.gguf");
+  const changes = { precision: "fast", kv: "f16" } as const;
+  const { prompts } = demoPrompts(path, 12, 25);
+  for (let at = 0; at < prompts.length; at += 4) {
+    const group = prompts.slice(at, at + 4);
+    const alone = group.map((ids, i) => answers(path, changes, aloneAt(i, ids), GREEDY).tokens[i]);
+    for (const draft of ["mtp", "lookup"] as const) {
+      const threads = 1 + at / 4 % 3;
+      const drafted = answers(path, { ...changes, threads, draft, draftTokens: 1 + at / 4 % 4 }, group, GREEDY);
+      expect(drafted.tokens).toEqual(alone as number[][]);
+      expect(drafted.stats.some((one) => one.draftedTokens > 0)).toBe(true);
+    }
+  }
+});
+
 test("the demonstration model's layer guesses most tokens of its answers", () => {
   const path = join(DEMO, "demo-q8_0.gguf");
-  const { template, stopTokens } = loadModelText(readModel(path));
-  const questions = readFileSync(join(DEMO, "questions.jsonl"), "utf8").split("\n", 12).map((line) => JSON.parse(line));
-  const prompts = questions.map(({ messages }) =>
-    template!.encode(messages, { add_generation_prompt: true, tools: null })
-  );
+  const { prompts, stopTokens } = demoPrompts(path, 12);
   const { stats } = answers(path, { draft: "mtp", draftTokens: 1 }, prompts, GREEDY, stopTokens);
   const sum = (field: "acceptedTokens" | "draftedTokens") => stats.reduce((total, one) => total + one[field], 0);
   /* models/demo/README.md: 95.7 % where the text is given; 89.5 % were measured over 75 whole answers. */
