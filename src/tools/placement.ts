@@ -1,4 +1,4 @@
-/** What the system gave an engine, for reports: the JSON of `surge bench`, and two lines of text. Prints nothing. */
+/** What the system gave an engine, for reports: the JSON of `surge bench`, and three lines of text. Prints nothing. */
 import { formatBytes } from "../base/units.ts";
 import type { Placement } from "../engine/client.ts";
 import { formatCpuList } from "../plan/machine.ts";
@@ -29,6 +29,8 @@ function share(
 }
 
 export function describePlacement({ weights, arena, cpus, pinnedThreads }: Placement): string {
-  const pinned = pinnedThreads === 0 ? "no thread pinned" : `${pinnedThreads} threads pinned`;
-  return `${share("weights:", weights)}\n${share("buffers:", arena)}; CPUs ${formatCpuList(cpus)}, ${pinned}\n`;
+  const pinned = pinnedThreads === 0 ? "not pinned" : `${pinnedThreads} pinned`;
+  return `${share("weights:", weights)}\n${share("buffers:", arena)}\nthreads: on CPUs ${
+    formatCpuList(cpus)
+  }, ${pinned}\n`;
 }
