@@ -26,8 +26,10 @@ typedef struct sequence {
   float *journal;       /* [model_journal_floats]: what was fed to them since */
   uint32_t kept_length;
   uint32_t certain;     /* the least length to go back to */
-  float *hidden;        /* [draft_rows + 1][hidden]: after the final norm, at hidden_first and on */
+  /* Of the MTP layer (draft.c). */
+  float *hidden;        /* after the final norm, at hidden_first and on */
   uint32_t hidden_first;
+  uint32_t mtp_slots;   /* of its keys and values, made from tokens that are held */
 } sequence;
 
 struct surge_engine {
@@ -69,7 +71,7 @@ void sequence_extend(surge_engine *engine, sequence *s, uint32_t count);
 int32_t sequence_rewind(surge_engine *engine, uint32_t index, uint32_t length, surge_error *err);
 int32_t engine_draft(surge_engine *engine, const surge_row *rows, uint32_t row_count, uint32_t count, uint32_t *ret_tokens, surge_error *err);
 void draft_reserve(surge_engine *engine, arena *memory);
-/* Makes the MTP layer's batch from the step's: the same tokens, each with the hidden state before it. */
+/* Makes room for the hidden states of the step that begins, and the MTP layer's batch for it: empty where that can wait. */
 void draft_follow(surge_engine *engine);
 /* After a step: what its span leaves for the next guess, and for taking rows back. */
 void draft_keep(surge_engine *engine, const model_span *span);

@@ -25,6 +25,7 @@ int32_t sequence_open(surge_engine *e, uint32_t *ret_sequence, surge_error *err)
       s->page_count = 0;
       s->certain = 0;
       s->hidden_first = 0;
+      s->mtp_slots = 0;
       memset(s->states, 0, model_state_floats(&e->model) * sizeof(float));
       *ret_sequence = i;
       return SURGE_OK;
@@ -52,6 +53,7 @@ int32_t sequence_fork(surge_engine *e, uint32_t from, uint32_t *ret_sequence, su
     const size_t rows = (size_t)source->length - source->hidden_first;
     memcpy(s->hidden, source->hidden, rows * e->model.desc.hidden * sizeof(float));
     s->hidden_first = source->hidden_first;
+    s->mtp_slots = source->mtp_slots;
   }
   for (uint32_t i = 0; i < source->page_count; i++) {
     s->pages[i] = source->pages[i];
@@ -77,7 +79,7 @@ void sequence_extend(surge_engine *e, sequence *s, uint32_t count) {
     return;
   }
   /* Pages from the first position that is written on may be shared with a fork; those before it are never written again. */
-  const uint32_t first = s->length > 0 ? s->length - e->model.desc.mtp_layers : 0;
+  const uint32_t first = e->model.desc.mtp_layers > 0 ? s->mtp_slots : s->length;
   for (uint32_t i = first / KV_BLOCK; i < s->page_count; i++) {
     s->pages[i] = kv_own(&e->kv, s->pages[i]);
   }

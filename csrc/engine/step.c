@@ -116,7 +116,9 @@ int32_t engine_step_begin(surge_engine *e, const surge_row *rows, uint32_t row_c
     span->journal = span->drafts > 0 ? s->journal : NULL;
   }
   e->batch = (model_batch){.rows = e->rows, .row_count = row_count, .spans = e->spans, .span_count = spans};
-  draft_follow(e);
+  if (e->model.desc.mtp_layers > 0) {
+    draft_follow(e);
+  }
   e->stage = 0;
   e->stage_us[0] = 0;
   e->stage_us[1] = 0;
