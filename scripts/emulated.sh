@@ -28,28 +28,17 @@ build() {
   ninja -C "build/$folder" --quiet >build/ninja.log 2>&1 || { cat build/ninja.log >&2; exit 1; }
 }
 
-<<<<<<< HEAD
-# run_on FOLDER EMULATOR CPU KERNELS: every program of build/FOLDER on that processor, two at a time. KERNELS: the fastest that it must have
-# run, or the emulator is too old. Left out are programs that run no kernel (the emulator's
-# system calls are not the kernel's, either) and those that emulate a processor themselves.
-run_on() {
-  logs=build/emulated/$3
-  rm -rf "$logs" && mkdir "$logs"
-  find "build/$1/test" -maxdepth 1 -name '*_test' ! -name '*emulated_test' ! -name 'sample.*' ! -name 'os.*' -printf '%f\n' | sort -r |
-    QEMU_CPU=$3 xargs -P 2 -I NAME sh -c "timeout 300 $2 build/$1/test/NAME >$logs/NAME 2>&1 || { echo NAME >>$logs/failed; }"
-=======
 # run_on FOLDER EMULATOR CPU KERNELS: every program of build/FOLDER on that processor, two at a time, and two golden models in both precisions.
 # KERNELS: the fastest that it must have run, or the emulator is too old. Left out are programs that take long and say the same on every
-# processor, and those that emulate a processor themselves.
+# processor, those about system calls, which the emulator answers, and those that emulate a processor themselves.
 run_on() {
   logs=build/emulated/$3
   rm -rf "$logs" && mkdir "$logs"
   {
     echo golden_peer "$tape"
     echo cpu.kernels_test
-    find "build/$1/test" -maxdepth 1 -name '*_test' ! -name '*emulated_test' ! -name cpu.kernels_test ! -name 'sample.*' ! -name 'engine.*' -printf '%f\n'
+    find "build/$1/test" -maxdepth 1 -name '*_test' ! -name '*emulated_test' ! -name cpu.kernels_test ! -name 'sample.*' ! -name 'engine.*' ! -name 'os.*' -printf '%f\n'
   } | QEMU_CPU=$3 xargs -P 2 -L 1 sh -c 'timeout 300 $0 "$1/test/$3" "$4" >"$2/$3" 2>&1 || echo "$3" >>"$2/failed"' "$2" "build/$1" "$logs"
->>>>>>> 4ab3f0148c9ce0e2400e6f579feeebdd8ba5bf87
   for name in $(cat "$logs/failed" 2>/dev/null); do fail "$3" "$logs/$name" "$name failed"; done
   grep -q "kernels of $4 run here" "$logs/cpu.kernels_test" || fail "$3" "$logs/cpu.kernels_test" "the kernels of $4 did not run"
   grep -q "kernels of $4 are chosen" "$logs/cpu.dispatch_test" || fail "$3" "$logs/cpu.dispatch_test" "not the kernels of $4 were chosen"
