@@ -85,12 +85,16 @@ static void tile_f32(const matmul_env *env, uint32_t worker, const weight *w, co
                      uint32_t first, uint32_t rows, float *ret) {
   enum { NEAR = 4 };
   const uint32_t tile_rows = env->kernels->tile_rows;
-  float *room = env->workers[worker].row;
-  const uint32_t most = matrix_row_values(w->matrix, first, room) == room ? count : NEAR;
+  float *decoded = env->workers[worker].row;
+  const uint32_t most = matrix_float_row(w->matrix, first) == NULL ? count : NEAR;
   for (uint32_t at = 0; at < count; at += most) {
     const uint32_t together = count - at < most ? count - at : most;
     for (uint32_t i = 0; i < rows; i++) {
-      const float *row = matrix_row_values(w->matrix, first + i, room);
+      const float *row = matrix_float_row(w->matrix, first + i);
+      if (row == NULL) {
+        matrix_decode_row(w->matrix, first + i, decoded);
+        row = decoded;
+      }
       env->kernels->dot_f32(&(dot_f32_rows){row, x->values, x->stride, tile_rows, tokens + at, ret + at * tile_rows + i, w->matrix->cols, together});
     }
   }

@@ -62,12 +62,9 @@ void matrix_decode_row(const matrix *m, uint32_t row, float *ret_values) {
   }
 }
 
-const float *matrix_row_values(const matrix *m, uint32_t row, float *room) {
+const float *matrix_float_row(const matrix *m, uint32_t row) {
   const matrix_run *run = find_run(m, row);
   const uint8_t *stored = run->blocks + (row - run->row_first) * run->row_bytes;
-  if (run->format->dtype == QUANT_F32 && run->scale.data == NULL && (uintptr_t)stored % _Alignof(float) == 0) {
-    return (const float *)(const void *)stored;
-  }
-  matrix_decode_row(m, row, room);
-  return room;
+  const int is_plain = run->format->dtype == QUANT_F32 && run->scale.data == NULL && (uintptr_t)stored % _Alignof(float) == 0;
+  return is_plain ? (const float *)(const void *)stored : NULL;
 }

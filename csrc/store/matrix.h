@@ -37,7 +37,7 @@ typedef struct matrix {
 const uint8_t *matrix_row(const matrix *m, uint32_t row);
 /* Decodes row `row` of the matrix into ret_values[cols], in float32, scales applied. */
 void matrix_decode_row(const matrix *m, uint32_t row, float *ret_values);
-/* The same values where they lie if they are stored as float32, else decoded into room[cols]. */
-const float *matrix_row_values(const matrix *m, uint32_t row, float *room);
+/* The same values where they lie; NULL unless they are stored as float32, unscaled and aligned. */
+const float *matrix_float_row(const matrix *m, uint32_t row);
 
 #endif

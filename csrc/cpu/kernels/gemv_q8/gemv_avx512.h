@@ -11,11 +11,15 @@
 
 #include "cpu/kernels/gemv_q8/gemv_x86.h"
 
-/* What a call needs of its activation row, in the kernels' order. Per 64 codes: the codes, and 16 words that their sums begin with. */
+/*
+ * What a call needs of its activation row, in the kernels' order, and over again until eight blocks are full: short rows need no other code.
+ * Per 64 codes: the codes, and 16 words that their sums begin with.
+ */
 typedef struct wide_x {
   _Alignas(64) int8_t codes[GEMV_COLS_MAX];
   _Alignas(64) int32_t start[GEMV_COLS_MAX / 4];
   _Alignas(64) int16_t sums[GEMV_COLS_MAX / 32]; /* of 32 codes each */
+  float scales[GEMV_COLS_MAX / 32]; /* of blocks */
 } wide_x;
 
 /* Products of eight rows by blocks, in the order of memory: what is added, and what is then taken away. */
@@ -30,7 +34,7 @@ GEMV_INLINE __m512i four_times(const void *p) { return _mm512_broadcast_i32x4(lo
 /* Bits of `a` where `mask` is set, else of `b`. */
 GEMV_INLINE __m512i choose(__m512i mask, __m512i a, __m512i b) { return _mm512_ternarylogic_epi32(mask, a, b, 0xca); }
 
-/* Sums of words of four vectors, in every quarter: one word of each. */
+/* Together, in every quarter: the sum of the words of each of four vectors. */
 GEMV_INLINE __m512i sum_pairs(__m512i a, __m512i b) { return _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b)); }
 GEMV_INLINE __m512i sum_quads(__m512i ab, __m512i cd) {
   return _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
@@ -74,19 +78,21 @@ GEMV_INLINE void lay_out(wide_x *ret, size_t at, const int8_t *low, const int8_t
   _mm512_store_si512(ret->start + at / 4, _mm512_sub_epi32(_mm512_setzero_si512(), raised));
 }
 
-GEMV_INLINE void lay_out_sums(const gemv_q8 *g, wide_x *ret) {
-  const int16_t *sums = g->x->sums + g->token * g->x->sum_stride;
-  for (uint32_t i = 0; i < g->cols / 32; i++) {
-    ret->sums[i] = (int16_t)(sums[2 * i] + sums[2 * i + 1]);
-  }
-}
-
-/* Straight: as in the row. Paired: halves 0 and 2, 1 and 3, 4 and 6, 5 and 7 of every 256, as low and high nibbles come. */
-GEMV_INLINE void lay_out_row(const gemv_q8 *g, int paired, int zero, wide_x *ret) {
+/*
+ * Straight: as in the row. Paired: halves 0 and 2, 1 and 3, 4 and 6, 5 and 7 of every 256, as low and high nibbles come. A whole row is a
+ * multiple of 256 columns.
+ */
+GEMV_INLINE void lay_out_row(const gemv_q8 *g, int paired, int zero, uint32_t cols, wide_x *ret) {
   const int8_t *x = g->x->codes + g->token * g->x->code_stride;
-  for (size_t at = 0; at < g->cols; at += 128) {
-    lay_out(ret, at, x + at, x + at + (paired ? 64 : 32), zero);
-    lay_out(ret, at + 64, x + at + (paired ? 32 : 64), x + at + 96, zero);
+  const int16_t *sums = g->x->sums + g->token * g->x->sum_stride;
+  for (uint32_t at = 0; at < cols; at += 128) {
+    const int8_t *from = x + at % g->cols;
+    lay_out(ret, at, from, from + (paired ? 64 : 32), zero);
+    lay_out(ret, at + 64, from + (paired ? 32 : 64), from + 96, zero);
+  }
+  for (uint32_t i = 0; i < cols / 32; i++) {
+    const int16_t *from = sums + 2 * (i % (g->cols / 32));
+    ret->sums[i] = (int16_t)(from[0] + from[1]);
   }
 }
 
@@ -124,8 +130,8 @@ GEMV_INLINE void add_rows(const wide_products *p, uint32_t blocks, int has_minim
   _mm256_storeu_ps(ret, y);
 }
 
-/* Eight blocks at p, which stand at block `block` of their row; x and scales are of that row. */
-typedef void (*wide_group)(const uint8_t *p, uint32_t block, uint32_t blocks, const wide_x *x, const float *scales, float *plus, float *minus);
+/* Eight blocks at p, which meet those of x from `block` on. */
+typedef void (*wide_group)(const uint8_t *p, const wide_x *x, size_t block, float *plus, float *minus);
 
 typedef struct wide_format {
   size_t block_bytes;
@@ -137,18 +143,17 @@ typedef struct wide_format {
 GEMV_INLINE void gemv_wide(const wide_format f, const gemv_q8 *g) {
   wide_x x;
   wide_products products;
-  float scales[GEMV_COLS_MAX / 32];
   const uint32_t blocks = g->cols / f.block_cols;
-  const float *own = g->x->scales + g->token * g->x->scale_stride;
-  lay_out_row(g, f.paired, f.zero, &x);
-  lay_out_sums(g, &x);
-  for (uint32_t b = 0; b < (blocks < 8 ? 8 : blocks); b++) {
-    scales[b] = own[b % blocks];
+  const uint32_t laid_out = blocks < 8 ? 8 : blocks;
+  const float *scales = g->x->scales + g->token * g->x->scale_stride;
+  lay_out_row(g, f.paired, f.zero, laid_out * f.block_cols, &x);
+  for (uint32_t b = 0; b < laid_out; b++) {
+    x.scales[b] = scales[b % blocks];
   }
   const uint8_t *p = g->rows;
   for (uint32_t row = 0; row < g->row_count; row += GEMV_ROWS) {
     for (uint32_t b = 0; b < GEMV_ROWS * blocks; b += 8) {
-      f.group(p, b % blocks, blocks, &x, scales + (blocks < 8 ? 0 : b % blocks), products.plus + b, products.minus + (f.has_minima ? b : 0));
+      f.group(p, &x, b % laid_out, products.plus + b, products.minus + (f.has_minima ? b : 0));
       p += 8 * f.block_bytes;
     }
     add_rows(&products, blocks, f.has_minima, g->ret + row);
@@ -167,10 +172,8 @@ GEMV_INLINE __m512i wide_Q8_0(const uint8_t *p, const wide_x *x, size_t at) {
   return _mm512_dpbusd_epi32(load512(x->start + at / 4), _mm512_xor_si512(codes, _mm512_set1_epi8((char)0x80)), load512(x->codes + at));
 }
 
-GEMV_INLINE void wide_group_Q8_0(const uint8_t *p, uint32_t block, uint32_t blocks, const wide_x *x, const float *scales, float *plus,
-                                 float *minus) {
-  const size_t at = (size_t)block * 32;
-  (void)blocks;
+GEMV_INLINE void wide_group_Q8_0(const uint8_t *p, const wide_x *x, size_t block, float *plus, float *minus) {
+  const size_t at = block * 32;
   (void)minus;
 #pragma GCC unroll 5
   for (int line = 0; line < 5; line++) {
@@ -183,7 +186,7 @@ GEMV_INLINE void wide_group_Q8_0(const uint8_t *p, uint32_t block, uint32_t bloc
   const __m512i quads = sum_quads(sum_pairs(ab, cd), sum_pairs(ef, gh)); /* quarters 0, 1: blocks 0, 2, 4, 6; quarters 2, 3: the odd ones */
   const __m512i halves = _mm512_add_epi32(quads, _mm512_shuffle_i32x4(quads, quads, 0xb1));
   const __m512i order = _mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 0, 0, 0, 0, 0, 0, 0, 0);
-  store_plus(plus, wide_f16(p, 34), scales, _mm512_castsi512_si256(_mm512_permutexvar_epi32(order, halves)));
+  store_plus(plus, wide_f16(p, 34), x->scales + block, _mm512_castsi512_si256(_mm512_permutexvar_epi32(order, halves)));
 }
 
 /* ---- Q4_K and Q5_K: eight blocks' scales and minima are unpacked together, then read back one block at a time ---- */
@@ -213,16 +216,9 @@ GEMV_INLINE __m512i wide_six_bits(__m512i heads) {
 }
 
 /* Per quarter Σ min Σx of one block, as four words to be added. */
-GEMV_INLINE __m512i wide_minima(__m512i six, const int16_t *sums, uint32_t block, uint32_t blocks) {
+GEMV_INLINE __m512i wide_minima(__m512i six, const int16_t *sums) {
   const __m512i minima = _mm512_unpackhi_epi8(six, _mm512_setzero_si512());
-  if (blocks >= 8) {
-    return _mm512_dpwssd_epi32(_mm512_setzero_si512(), minima, load512(sums + 8 * (size_t)block));
-  }
-  __m512i x = _mm512_castsi128_si512(load128(sums + 8 * (size_t)(block % blocks)));
-  x = _mm512_inserti32x4(x, load128(sums + 8 * (size_t)((block + 1) % blocks)), 1);
-  x = _mm512_inserti32x4(x, load128(sums + 8 * (size_t)((block + 2) % blocks)), 2);
-  x = _mm512_inserti32x4(x, load128(sums + 8 * (size_t)((block + 3) % blocks)), 3);
-  return _mm512_dpwssd_epi32(_mm512_setzero_si512(), minima, x);
+  return _mm512_dpwssd_epi32(_mm512_setzero_si512(), minima, load512(sums));
 }
 
 /* d and dmin of eight blocks, as pairs of float16. */
@@ -235,19 +231,19 @@ GEMV_INLINE __m256i wide_d(const uint8_t *p, size_t bytes) {
   return v;
 }
 
-GEMV_INLINE void unpack_wide_scales(const uint8_t *p, size_t bytes, uint32_t block, uint32_t blocks, const wide_x *x, const float *scales,
-                                    wide_scales *ret, __m256 *ret_d, float *minus) {
+GEMV_INLINE void unpack_wide_scales(const uint8_t *p, size_t bytes, const wide_x *x, size_t block, wide_scales *ret, __m256 *ret_d,
+                                    float *minus) {
   const __m512i low = wide_six_bits(wide_heads(p, bytes));
   const __m512i high = wide_six_bits(wide_heads(p + 4 * bytes, bytes));
   _mm512_store_si512(ret->bytes[0], low);
   _mm512_store_si512(ret->bytes[4], high);
-  const __m512i pairs = sum_pairs(wide_minima(low, x->sums, block, blocks), wide_minima(high, x->sums, block + 4, blocks));
+  const __m512i pairs = sum_pairs(wide_minima(low, x->sums + 8 * block), wide_minima(high, x->sums + 8 * block + 32));
   const __m512i sums = _mm512_add_epi32(pairs, _mm512_shuffle_epi32(pairs, (_MM_PERM_ENUM)0x4e));
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 0, 0, 0, 0, 0, 0, 0, 0);
   const __m256i minimum = _mm512_castsi512_si256(_mm512_permutexvar_epi32(order, sums));
   const __m256i d = wide_d(p, bytes);
   *ret_d = _mm256_cvtph_ps(_mm256_cvtepi32_epi16(d));
-  store_plus(minus, _mm256_cvtph_ps(_mm256_cvtepi32_epi16(_mm256_srli_epi32(d, 16))), scales, minimum);
+  store_plus(minus, _mm256_cvtph_ps(_mm256_cvtepi32_epi16(_mm256_srli_epi32(d, 16))), x->scales + block, minimum);
 }
 
 /* Codes times x, four at a time: sums below 2^15. */
@@ -299,33 +295,29 @@ GEMV_INLINE __m512i wide_row_Q5_K(const uint8_t *block, const uint8_t *scales, c
   return sum;
 }
 
-GEMV_INLINE __m512i weigh_k(const uint8_t *p, size_t bytes, wide_row row, const wide_scales *s, uint32_t lane, uint32_t block,
-                            uint32_t blocks, const wide_x *x) {
+GEMV_INLINE __m512i weigh_k(const uint8_t *p, size_t bytes, wide_row row, const wide_scales *s, uint32_t lane, const int8_t *x) {
   prefetch_part(p, bytes, lane);
-  return row(p + lane * bytes, s->bytes[lane], x->codes + (size_t)(blocks >= 8 ? block + lane : (block + lane) % blocks) * Q8_CHUNK);
+  return row(p + lane * bytes, s->bytes[lane], x + (size_t)lane * Q8_CHUNK);
 }
 
-GEMV_INLINE void wide_group_k(const uint8_t *p, size_t bytes, wide_row row, uint32_t block, uint32_t blocks, const wide_x *x,
-                              const float *scales, float *plus, float *minus) {
+GEMV_INLINE void wide_group_k(const uint8_t *p, size_t bytes, wide_row row, const wide_x *x, size_t block, float *plus, float *minus) {
   wide_scales s;
   __m256 d;
-  unpack_wide_scales(p, bytes, block, blocks, x, scales, &s, &d, minus);
+  unpack_wide_scales(p, bytes, x, block, &s, &d, minus);
   tables_are_written(&s);
   __m256i sum;
-#define LANE(i) weigh_k(p, bytes, row, &s, (i), block, blocks, x)
+#define LANE(i) weigh_k(p, bytes, row, &s, (i), x->codes + block * Q8_CHUNK)
   SUM_WIDE_ROWS(LANE, sum);
 #undef LANE
-  store_plus(plus, d, scales, sum);
+  store_plus(plus, d, x->scales + block, sum);
 }
 
-GEMV_INLINE void wide_group_Q4_K(const uint8_t *p, uint32_t block, uint32_t blocks, const wide_x *x, const float *scales, float *plus,
-                                 float *minus) {
-  wide_group_k(p, 144, wide_row_Q4_K, block, blocks, x, scales, plus, minus);
+GEMV_INLINE void wide_group_Q4_K(const uint8_t *p, const wide_x *x, size_t block, float *plus, float *minus) {
+  wide_group_k(p, 144, wide_row_Q4_K, x, block, plus, minus);
 }
 
-GEMV_INLINE void wide_group_Q5_K(const uint8_t *p, uint32_t block, uint32_t blocks, const wide_x *x, const float *scales, float *plus,
-                                 float *minus) {
-  wide_group_k(p, 176, wide_row_Q5_K, block, blocks, x, scales, plus, minus);
+GEMV_INLINE void wide_group_Q5_K(const uint8_t *p, const wide_x *x, size_t block, float *plus, float *minus) {
+  wide_group_k(p, 176, wide_row_Q5_K, x, block, plus, minus);
 }
 
 /* ---- Q6_K: a code is 32 too high, which each word's sum starts with: four products then stay below 2^14 ---- */
@@ -359,19 +351,18 @@ GEMV_INLINE __m512i wide_row_Q6_K(const uint8_t *block, const wide_x *x, size_t 
   return sum;
 }
 
-GEMV_INLINE __m512i wide_weigh_Q6_K(const uint8_t *p, uint32_t lane, uint32_t block, uint32_t blocks, const wide_x *x) {
+GEMV_INLINE __m512i wide_weigh_Q6_K(const uint8_t *p, uint32_t lane, const wide_x *x, size_t block) {
   prefetch_part(p, 210, lane);
-  return wide_row_Q6_K(p + 210 * lane, x, (size_t)(blocks >= 8 ? block + lane : (block + lane) % blocks) * Q8_CHUNK);
+  return wide_row_Q6_K(p + 210 * lane, x, (block + lane) * Q8_CHUNK);
 }
 
-GEMV_INLINE void wide_group_Q6_K(const uint8_t *p, uint32_t block, uint32_t blocks, const wide_x *x, const float *scales, float *plus,
-                                 float *minus) {
+GEMV_INLINE void wide_group_Q6_K(const uint8_t *p, const wide_x *x, size_t block, float *plus, float *minus) {
   __m256i sum;
   (void)minus;
-#define LANE(i) wide_weigh_Q6_K(p, (i), block, blocks, x)
+#define LANE(i) wide_weigh_Q6_K(p, (i), x, block)
   SUM_WIDE_ROWS(LANE, sum);
 #undef LANE
-  store_plus(plus, wide_f16(p + 208, 210), scales, sum);
+  store_plus(plus, wide_f16(p + 208, 210), x->scales + block, sum);
 }
 
 #define GEMV_WIDE(format, isa, ...) \

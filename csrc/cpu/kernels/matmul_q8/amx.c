@@ -156,7 +156,7 @@ static void super_block_q6(const tile *t, const q8_multiply *m, token_group *g, 
 
 typedef void (*multiply_fn)(const tile *t, const q8_multiply *m, token_group *g, uint32_t first, uint32_t blocks);
 
-INLINE void multiply(const q8_multiply *m, const tile_format *f, multiply_fn multiply_tile, const tile_config *config) {
+INLINE void multiply(const q8_multiply *m, unpack_fn unpack, uint8_t zero, multiply_fn multiply_tile, const tile_config *config) {
   tile t;
   token_group g;
   _tile_loadconfig(config);
@@ -165,7 +165,7 @@ INLINE void multiply(const q8_multiply *m, const tile_format *f, multiply_fn mul
     const uint32_t elements = m->cols - first < Q8_CHUNK ? m->cols - first : Q8_CHUNK;
     const tile_fetch fetch = fetch_of(m, first, elements);
     fetch_part(&fetch, 0, 1);
-    f->unpack(m->rows, first, elements / 32, f->zero, &t);
+    unpack_tile(m, unpack, zero, first, elements / 32, &t);
     for (g.at = 0; g.at < m->count; g.at += TOKENS) {
       g.count = m->count - g.at < TOKENS ? m->count - g.at : TOKENS;
       gather_codes(m, first, elements, &g);
@@ -176,20 +176,19 @@ INLINE void multiply(const q8_multiply *m, const tile_format *f, multiply_fn mul
 }
 
 /* Codes are signed in the tile: Q6_K's are made so, those of Q4_K and Q5_K are small. */
-#define VARIANT(format, multiply_tile, config, block_bytes, block, zero) \
+#define VARIANT(format, multiply_tile, config, zero) \
   void matmul_q8_##format##_amx_int8(const q8_multiply *m) { \
     if (m->count < TOKENS) { \
       matmul_q8_##format##_avx512vnni(m); \
       return; \
     } \
-    const tile_format f = {unpack16_##format, (block_bytes), (block), (zero)}; \
-    multiply(m, &f, multiply_tile, &(config)); \
+    multiply(m, unpack_##format, (zero), multiply_tile, &(config)); \
   }
-VARIANT(Q8_0, blocks_of_32, COLUMNS_32, 34, 32, 0)
-VARIANT(Q4_0, blocks_of_32, COLUMNS_32, 18, 32, 0)
-VARIANT(IQ4_NL, blocks_of_32, COLUMNS_32, 18, 32, 0)
-VARIANT(MXFP4, blocks_of_32, COLUMNS_32, 17, 32, 0)
-VARIANT(IQ4_XS, blocks_of_32, COLUMNS_32, 136, 256, 0)
-VARIANT(Q4_K, super_block_q4, COLUMNS_32, 144, 256, 0)
-VARIANT(Q5_K, super_block_q4, COLUMNS_32, 176, 256, 0)
-VARIANT(Q6_K, super_block_q6, COLUMNS_16, 210, 256, 32)
+VARIANT(Q8_0, blocks_of_32, COLUMNS_32, 0)
+VARIANT(Q4_0, blocks_of_32, COLUMNS_32, 0)
+VARIANT(IQ4_NL, blocks_of_32, COLUMNS_32, 0)
+VARIANT(MXFP4, blocks_of_32, COLUMNS_32, 0)
+VARIANT(IQ4_XS, blocks_of_32, COLUMNS_32, 0)
+VARIANT(Q4_K, super_block_q4, COLUMNS_32, 0)
+VARIANT(Q5_K, super_block_q4, COLUMNS_32, 0)
+VARIANT(Q6_K, super_block_q6, COLUMNS_16, 32)

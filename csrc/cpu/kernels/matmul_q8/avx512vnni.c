@@ -233,27 +233,26 @@ static void super_block_q6(const tile *t, const q8_multiply *m, const tile_fetch
 
 typedef void (*multiply_fn)(const tile *t, const q8_multiply *m, const tile_fetch *fetch, uint32_t first, uint32_t blocks);
 
-INLINE void multiply(const q8_multiply *m, const tile_format *f, multiply_fn multiply_tile) {
+INLINE void multiply(const q8_multiply *m, unpack_fn unpack, uint8_t zero, multiply_fn multiply_tile) {
   tile t;
   memset(m->ret, 0, (size_t)m->count * ROWS * sizeof(float));
   for (uint32_t first = 0; first < m->cols; first += Q8_CHUNK) {
     const uint32_t elements = m->cols - first < Q8_CHUNK ? m->cols - first : Q8_CHUNK;
     const tile_fetch fetch = fetch_of(m, first, elements);
-    f->unpack(m->rows, first, elements / 32, f->zero, &t);
+    unpack_tile(m, unpack, zero, first, elements / 32, &t);
     multiply_tile(&t, m, &fetch, first, elements / 32);
   }
 }
 
-#define VARIANT(format, multiply_tile, block_bytes, block, zero) \
+#define VARIANT(format, multiply_tile, zero) \
   void matmul_q8_##format##_avx512vnni(const q8_multiply *m) { \
-    const tile_format f = {unpack16_##format, (block_bytes), (block), (zero)}; \
-    multiply(m, &f, multiply_tile); \
+    multiply(m, unpack_##format, (zero), multiply_tile); \
   }
-VARIANT(Q8_0, blocks_of_32, 34, 32, 128)
-VARIANT(Q4_0, blocks_of_32, 18, 32, 128)
-VARIANT(IQ4_NL, blocks_of_32, 18, 32, 128)
-VARIANT(MXFP4, blocks_of_32, 17, 32, 128)
-VARIANT(IQ4_XS, blocks_of_32, 136, 256, 128)
-VARIANT(Q4_K, super_block_q4, 144, 256, 0)
-VARIANT(Q5_K, super_block_q5, 176, 256, 0)
-VARIANT(Q6_K, super_block_q6, 210, 256, 0)
+VARIANT(Q8_0, blocks_of_32, 128)
+VARIANT(Q4_0, blocks_of_32, 128)
+VARIANT(IQ4_NL, blocks_of_32, 128)
+VARIANT(MXFP4, blocks_of_32, 128)
+VARIANT(IQ4_XS, blocks_of_32, 128)
+VARIANT(Q4_K, super_block_q4, 0)
+VARIANT(Q5_K, super_block_q5, 0)
+VARIANT(Q6_K, super_block_q6, 0)
