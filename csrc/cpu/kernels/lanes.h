@@ -28,6 +28,13 @@ LANES_INLINE lanes lanes_mul(lanes a, lanes b) { return _mm512_mul_ps(a, b); }
 LANES_INLINE lanes lanes_div(lanes a, lanes b) { return _mm512_div_ps(a, b); }
 LANES_INLINE lanes lanes_min(lanes a, lanes b) { return _mm512_min_ps(a, b); }
 LANES_INLINE lanes lanes_max(lanes a, lanes b) { return _mm512_max_ps(a, b); }
+/* lanes_sum: the sum of all lanes, upper half onto lower half, in every width. */
+LANES_INLINE float lanes_sum(lanes v) {
+  const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(v), _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1)));
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
 LANES_INLINE lanes lanes_load_f16(const uint8_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
 /* 2^n for whole n from -126 to 127, held as float. */
 LANES_INLINE lanes lanes_power(lanes n) {
@@ -46,6 +53,11 @@ LANES_INLINE lanes lanes_mul(lanes a, lanes b) { return _mm256_mul_ps(a, b); }
 LANES_INLINE lanes lanes_div(lanes a, lanes b) { return _mm256_div_ps(a, b); }
 LANES_INLINE lanes lanes_min(lanes a, lanes b) { return _mm256_min_ps(a, b); }
 LANES_INLINE lanes lanes_max(lanes a, lanes b) { return _mm256_max_ps(a, b); }
+LANES_INLINE float lanes_sum(lanes v) {
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
 LANES_INLINE lanes lanes_load_f16(const uint8_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
 LANES_INLINE lanes lanes_power(lanes n) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23));
@@ -64,6 +76,10 @@ LANES_INLINE lanes lanes_div(lanes a, lanes b) { return vdivq_f32(a, b); }
 /* The second operand where one is NaN, as on x86. */
 LANES_INLINE lanes lanes_min(lanes a, lanes b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
 LANES_INLINE lanes lanes_max(lanes a, lanes b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
+LANES_INLINE float lanes_sum(lanes v) {
+  const float32x2_t two = vadd_f32(vget_low_f32(v), vget_high_f32(v));
+  return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
+}
 LANES_INLINE lanes lanes_load_f16(const uint8_t *p) { return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p))); }
 LANES_INLINE lanes lanes_power(lanes n) {
   return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(vcvtnq_s32_f32(n), vdupq_n_s32(127)), 23));
@@ -80,6 +96,7 @@ LANES_INLINE lanes lanes_mul(lanes a, lanes b) { return a * b; }
 LANES_INLINE lanes lanes_div(lanes a, lanes b) { return a / b; }
 LANES_INLINE lanes lanes_min(lanes a, lanes b) { return a < b ? a : b; }
 LANES_INLINE lanes lanes_max(lanes a, lanes b) { return a > b ? a : b; }
+LANES_INLINE float lanes_sum(lanes v) { return v; }
 LANES_INLINE lanes lanes_load_f16(const uint8_t *p) {
   uint16_t half;
   memcpy(&half, p, sizeof half);
@@ -100,19 +117,6 @@ LANES_INLINE void lanes_store_part(float *p, lanes v, uint32_t count) {
   float part[LANES];
   lanes_store(part, v);
   memcpy(p, part, count * sizeof(float));
-}
-
-/* Sum of all lanes in a fixed order: upper half onto lower half. */
-LANES_INLINE float lanes_sum(lanes v) {
-  float part[LANES];
-  memcpy(part, &v, sizeof part);
-  for (int half = LANES / 2; half > 0; half /= 2) {
-#pragma GCC unroll 16
-    for (int i = 0; i < half; i++) {
-      part[i] += part[i + half];
-    }
-  }
-  return part[0];
 }
 
 /*

@@ -274,7 +274,7 @@ static void check_gdn(const cpu_kernels *k, uint32_t key_dim, uint32_t value_dim
 
 /* The definition, token by token in float64. */
 static void check_gdn_definition(void) {
-  enum { N = 48 };
+  enum { N = 80 };
   /* Where element (i, j) lies: slices of GDN_SLICE columns. */
 #define AT(i, j) ((j) / GDN_SLICE * GDN_SLICE * N + (i) * ((j) < GDN_SLICE ? GDN_SLICE : N - GDN_SLICE) + (j) % GDN_SLICE)
   float state[N * N];

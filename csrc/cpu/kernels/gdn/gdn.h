@@ -3,7 +3,8 @@
  *
  * Per token: S ← decay·S; d = beta·(v − Sᵀk); S ← S + k dᵀ; ret = Sᵀq. Value columns are independent of each other, so all tokens are run
  * over a slice of columns that stays in the first-level cache; slices are stored one after the other, which makes their first reading linear.
- * A chunked form would trade these passes for matrix products of the same size; measured, the recurrence is 2 % of prefill (test/bench/LOG.md).
+ * A token's delta is written and the next token's sums are read in one pass over the slice, which needs no more operations than the chunked
+ * form's matrix products and gives the same bits wherever a prompt is cut.
  */
 #ifndef CPU_KERNELS_GDN_H
 #define CPU_KERNELS_GDN_H
@@ -11,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Columns of a slice: with 128 keys it takes 16 KiB. The last slice may be narrower. */
-enum { GDN_SLICE = 32 };
+/* Columns of a slice: with 128 keys it takes 32 KiB. The last slice may be narrower. */
+enum { GDN_SLICE = 64 };
 
 typedef struct gdn_span {
   float *state; /* slices of columns, each [key_dim][its columns] */
